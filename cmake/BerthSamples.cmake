@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# samples/llm/*.c        -> library berth-llm
+# samples/berth-NAME/*.c -> command berth-NAME, installed
+# samples/examples/*.c   -> example-NAME, each run by the tests
+
+set(berth_samples_dir "${PROJECT_SOURCE_DIR}/samples")
+set(berth_commands "")
+
+file(GLOB berth_llm_sources CONFIGURE_DEPENDS "${berth_samples_dir}/llm/*.c")
+if(berth_llm_sources)
+  pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+  add_library(berth-llm STATIC ${berth_llm_sources})
+  target_include_directories(berth-llm PUBLIC "${berth_samples_dir}/llm")
+  target_link_libraries(berth-llm PUBLIC berth_program PkgConfig::UTF8PROC)
+endif()
+
+file(GLOB berth_command_sources CONFIGURE_DEPENDS "${berth_samples_dir}/berth-*/*.c")
+foreach(source IN LISTS berth_command_sources)
+  cmake_path(GET source PARENT_PATH folder)
+  cmake_path(GET folder FILENAME command)
+  if(NOT TARGET ${command})
+    add_executable(${command})
+    target_include_directories(${command} PRIVATE "${folder}")
+    target_link_libraries(${command} PRIVATE berth_program $<TARGET_NAME_IF_EXISTS:berth-llm>)
+    list(APPEND berth_commands ${command})
+  endif()
+  target_sources(${command} PRIVATE "${source}")
+endforeach()
+
+file(GLOB berth_example_sources CONFIGURE_DEPENDS "${berth_samples_dir}/examples/*.c")
+foreach(source IN LISTS berth_example_sources)
+  cmake_path(GET source STEM name)
+  string(REPLACE "_" "-" name "${name}")
+  add_executable(example-${name} "${source}")
+  target_link_libraries(example-${name} PRIVATE berth_program)
+  if(BERTH_TESTS)
+    add_test(NAME examples/${name} COMMAND example-${name})
+    set_tests_properties(examples/${name} PROPERTIES LABELS unit)
+  endif()
+endforeach()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/kit/*.c              -> berth_test_kit, linked into every test
+# tests/FOLDER/test_NAME.c   -> one executable and one test, FOLDER/NAME
+# tests/soak/soak_NAME.c     -> soak-NAME, run by hand through ./dev soak
+# tests/fuzz/fuzz_NAME.c     -> fuzz-NAME with -DBERTH_FUZZ=ON, and always a replay of its corpus
+# bench/bench_NAME.c, bench/NAME/*.c -> bench-NAME, run through ./dev bench; bench/kit/*.c shared
+
+find_package(cmocka REQUIRED)
+set(berth_tests_dir "${PROJECT_SOURCE_DIR}/tests")
+set(berth_bench_dir "${PROJECT_SOURCE_DIR}/bench")
+
+set(berth_test_environment "")
+cmake_path(GET PROJECT_SOURCE_DIR PARENT_PATH berth_parent_dir)
+if(IS_DIRECTORY "${berth_parent_dir}/shared")
+  list(APPEND berth_test_environment "BERTH_SHARED=${berth_parent_dir}/shared")
+endif()
+
+function(berth_register_test name label)
+  set_tests_properties(
+    ${name} PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT "${berth_test_environment}")
+endfunction()
+
+# Adds an executable that may use the library's inside; output goes to FOLDER of the build.
+function(berth_add_program target folder)
+  add_executable(${target} ${ARGN})
+  set_target_properties(
+    ${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
+  target_link_libraries(${target} PRIVATE berth_internal $<TARGET_NAME_IF_EXISTS:berth-llm>)
+endfunction()
+
+file(GLOB berth_kit_sources CONFIGURE_DEPENDS "${berth_tests_dir}/kit/*.c")
+if(berth_kit_sources)
+  add_library(berth_test_kit STATIC ${berth_kit_sources})
+  target_include_directories(berth_test_kit PUBLIC "${berth_tests_dir}/kit")
+  target_link_libraries(berth_test_kit PUBLIC berth_internal cmocka)
+endif()
+
+file(GLOB berth_test_sources CONFIGURE_DEPENDS "${berth_tests_dir}/*/test_*.c")
+foreach(source IN LISTS berth_test_sources)
+  cmake_path(GET source STEM target)
+  cmake_path(GET source PARENT_PATH folder)
+  cmake_path(GET folder FILENAME folder)
+  berth_add_program(${target} tests "${source}")
+  target_include_directories(${target} PRIVATE "${berth_tests_dir}")
+  target_link_libraries(${target} PRIVATE $<TARGET_NAME_IF_EXISTS:berth_test_kit> cmocka)
+  string(REGEX REPLACE "^test_" "${folder}/" name "${target}")
+  add_test(NAME ${name} COMMAND ${target})
+  set(label unit)
+  if(folder STREQUAL "conformance")
+    set(label conformance)
+  elseif(folder STREQUAL "fuzz")
+    set(label replay)
+  endif()
+  berth_register_test(${name} ${label})
+endforeach()
+
+file(GLOB berth_soak_sources CONFIGURE_DEPENDS "${berth_tests_dir}/soak/soak_*.c")
+foreach(source IN LISTS berth_soak_sources)
+  cmake_path(GET source STEM target)
+  string(REPLACE "_" "-" target "${target}")
+  berth_add_program(${target} bin "${source}")
+  target_include_directories(${target} PRIVATE "${berth_tests_dir}")
+  target_link_libraries(${target} PRIVATE $<TARGET_NAME_IF_EXISTS:berth_test_kit>)
+endforeach()
+
+file(GLOB berth_fuzz_sources CONFIGURE_DEPENDS "${berth_tests_dir}/fuzz/fuzz_*.c")
+foreach(source IN LISTS berth_fuzz_sources)
+  cmake_path(GET source STEM stem)
+  string(REGEX REPLACE "^fuzz_" "" name "${stem}")
+  string(REPLACE "_" "-" target "${stem}")
+  if(BERTH_FUZZ)
+    berth_add_program(${target} bin "${source}")
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  endif()
+  berth_add_program(replay_${name} tests "${source}" "${berth_tests_dir}/fuzz/replay_main.c")
+  add_test(NAME fuzz/replay_${name}
+           COMMAND replay_${name} "${berth_tests_dir}/fuzz/corpus/${name}")
+  berth_register_test(fuzz/replay_${name} replay)
+endforeach()
+
+file(GLOB berth_bench_sources CONFIGURE_DEPENDS "${berth_bench_dir}/bench_*.c"
+     "${berth_bench_dir}/*/*.c")
+set(berth_bench_kit ${berth_bench_sources})
+list(FILTER berth_bench_kit INCLUDE REGEX "/bench/kit/")
+list(FILTER berth_bench_sources EXCLUDE REGEX "/bench/kit/")
+foreach(source IN LISTS berth_bench_sources)
+  cmake_path(GET source STEM stem)
+  cmake_path(GET source PARENT_PATH folder)
+  if(folder STREQUAL berth_bench_dir)
+    string(REGEX REPLACE "^bench_" "" name "${stem}")
+  else()
+    cmake_path(GET folder FILENAME name)
+  endif()
+  string(REPLACE "_" "-" target "bench-${name}")
+  if(NOT TARGET ${target})
+    berth_add_program(${target} bin ${berth_bench_kit})
+    target_include_directories(${target} PRIVATE "${berth_bench_dir}")
+  endif()
+  target_sources(${target} PRIVATE "${source}")
+endforeach()
+
+include(BerthInstallTests)
