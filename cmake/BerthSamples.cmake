@@ -5,6 +5,7 @@
 
 set(berth_samples_dir "${PROJECT_SOURCE_DIR}/samples")
 set(berth_commands "")
+set(berth_examples "")
 
 file(GLOB berth_llm_sources CONFIGURE_DEPENDS "${berth_samples_dir}/llm/*.c")
 if(berth_llm_sources)
@@ -33,8 +34,5 @@ foreach(source IN LISTS berth_example_sources)
   string(REPLACE "_" "-" name "${name}")
   add_executable(example-${name} "${source}")
   target_link_libraries(example-${name} PRIVATE berth_program)
-  if(BERTH_TESTS)
-    add_test(NAME examples/${name} COMMAND example-${name})
-    set_tests_properties(examples/${name} PROPERTIES LABELS unit)
-  endif()
+  list(APPEND berth_examples ${name})
 endforeach()

@@ -9,7 +9,11 @@ find_package(cmocka REQUIRED)
 set(berth_tests_dir "${PROJECT_SOURCE_DIR}/tests")
 set(berth_bench_dir "${PROJECT_SOURCE_DIR}/bench")
 
-set(berth_test_environment "")
+# Absurd sizes are part of the tests: an allocator that fails must return NULL, not end the program.
+set(berth_test_environment
+    "ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1"
+    "TSAN_OPTIONS=allocator_may_return_null=1:second_deadlock_stack=1"
+    "UBSAN_OPTIONS=print_stacktrace=1")
 cmake_path(GET PROJECT_SOURCE_DIR PARENT_PATH berth_parent_dir)
 if(IS_DIRECTORY "${berth_parent_dir}/shared")
   list(APPEND berth_test_environment "BERTH_SHARED=${berth_parent_dir}/shared")
@@ -52,6 +56,11 @@ foreach(source IN LISTS berth_test_sources)
     set(label replay)
   endif()
   berth_register_test(${name} ${label})
+endforeach()
+
+foreach(name IN LISTS berth_examples)
+  add_test(NAME examples/${name} COMMAND example-${name})
+  berth_register_test(examples/${name} unit)
 endforeach()
 
 file(GLOB berth_soak_sources CONFIGURE_DEPENDS "${berth_tests_dir}/soak/soak_*.c")

@@ -28,9 +28,9 @@ lib=$(dirname "$(find "$prefix" -name libberth.a)")
 [ -f "$lib/libberth.so" ] || fail "libberth.so is not installed"
 
 symbols=$(foreign_symbols -g "$lib/libberth.a")
-[ -z "$symbols" ] || fail "libberth.a defines foreign symbols:" $symbols
+[ -z "$symbols" ] || fail "libberth.a defines foreign symbols: $symbols"
 symbols=$(foreign_symbols -D "$lib/libberth.so")
-[ -z "$symbols" ] || fail "libberth.so exports foreign symbols:" $symbols
+[ -z "$symbols" ] || fail "libberth.so exports foreign symbols: $symbols"
 if nm -D --defined-only "$lib/libberth.so" | grep -q ' berth_je_'; then
     fail "libberth.so exports its private jemalloc"
 fi
