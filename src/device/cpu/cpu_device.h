@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU back end: anonymous memory in huge pages, synchronous streams, a team of threads.
+#ifndef BERTH_DEVICE_CPU_DEVICE_H
+#define BERTH_DEVICE_CPU_DEVICE_H
+
+#include "device/device.h"
+
+typedef enum berth_huge_pages {
+    BERTH_HUGE_OFF,
+    BERTH_HUGE_MADVISE,
+    BERTH_HUGE_HUGETLB,
+} berth_huge_pages;
+
+typedef struct berth_cpu_options {
+    uint32_t threads; ///< >= 1, the calling thread included
+    berth_huge_pages huge;
+} berth_cpu_options;
+
+/// Creates the CPU device.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE (a thread cannot be started).
+berth_status berth_cpu_device_create(const berth_host* host,
+                                     const berth_cpu_options* options,
+                                     berth_device** out_device);
+
+/// The CPU kernels, [BERTH_OP_COUNT], for the instruction set found at run time.
+const berth_kernel* berth_cpu_kernels(void);
+
+/// The name of that instruction set: "avx512", "avx2" or "portable".
+const char* berth_cpu_isa_name(void);
+
+#endif // BERTH_DEVICE_CPU_DEVICE_H

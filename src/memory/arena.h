@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A context's arena: frames of running steps, stacked in reserved space over populated granules. Used
+// under its context's lock; reclaim may come from other threads.
+#ifndef BERTH_MEMORY_ARENA_H
+#define BERTH_MEMORY_ARENA_H
+
+#include "memory/page_store.h"
+
+typedef struct berth_arena berth_arena;
+
+/// A running step's stretch. Frames are popped in the reverse order of their pushes.
+typedef struct berth_frame {
+    unsigned char* base; ///< aligned to BERTH_ALIGNMENT at least
+    uint64_t size_bytes;
+} berth_frame;
+
+typedef struct berth_arena_stats {
+    uint64_t mapped_bytes; ///< old ranges included
+    uint64_t used_bytes;   ///< up to the top frame's end
+    uint64_t held_bytes;   ///< under holds
+    uint64_t ranges;       ///< virtual ranges, the current one included
+} berth_arena_stats;
+
+/// The stream is the one whose work touches the frames; both borrowed.
+berth_status berth_arena_create(const berth_host* host,
+                                berth_store* store,
+                                berth_stream* stream,
+                                berth_arena** out_arena);
+/// Accepts NULL. No frame is pushed and nothing is held.
+void berth_arena_destroy(berth_arena* arena);
+
+/// Bytes that push(size) would have to map now, in granules: what admission has to reserve.
+uint64_t berth_arena_query_growth(const berth_arena* arena, uint64_t size_bytes);
+
+/// Puts a frame of `size_bytes` on top and populates its granules, drawing on `reservation` (may be
+/// NULL). With no frame pushed and something held in the current range, a fresh range is begun: the
+/// old one keeps only the granules under held bytes. A size of 0 gives a valid empty frame.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE; nothing changed.
+berth_status berth_arena_push(berth_arena* arena,
+                              uint64_t size_bytes,
+                              berth_reservation* reservation,
+                              berth_frame* out_frame);
+/// Takes the top frame off. Its granules stay mapped (see trim).
+void berth_arena_pop(berth_arena* arena, const berth_frame* frame);
+
+/// Marks [data, data + size) of a frame as held beyond the frame's end; until dropped its granules
+/// stay mapped at their address. Survives pops. Fails only for want of host memory.
+berth_status berth_arena_hold(berth_arena* arena, const void* data, uint64_t size_bytes);
+/// Ends a hold made with the same `data`. Old ranges without holds are given back.
+void berth_arena_drop(berth_arena* arena, const void* data);
+
+/// Gives back mapped granules above max(keep_bytes, the top frame's end) of the current range and all
+/// that old ranges can spare; on an asynchronous device only once the stream has passed (waits if `may_block`,
+/// else leaves it to a later call). Returns the bytes given back.
+uint64_t berth_arena_trim(berth_arena* arena, uint64_t keep_bytes, bool may_block);
+
+void berth_arena_query_stats(const berth_arena* arena, berth_arena_stats* out_stats);
+
+#endif // BERTH_MEMORY_ARENA_H

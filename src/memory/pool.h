@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reuse pool: serves every value that no plan places. One for each context, so that a released block can be
+// taken again at once by later work of the same stream. Thread-safe.
+#ifndef BERTH_MEMORY_POOL_H
+#define BERTH_MEMORY_POOL_H
+
+#include "memory/page_store.h"
+
+typedef struct berth_pool berth_pool;
+
+/// Memory taken from a pool: `data` is aligned to BERTH_ALIGNMENT; never NULL, also for 0 bytes.
+typedef struct berth_block {
+    unsigned char* data;
+    uint64_t size_bytes; ///< as asked for
+    uint64_t handle;     ///< the pool's
+} berth_block;
+
+/// Work of another stream that may still use a block.
+typedef struct berth_pool_use {
+    berth_stream* stream;
+    uint64_t ticket;
+} berth_pool_use;
+
+/// Bypass of everything: each block comes straight from this pair (host-accessible devices only).
+typedef struct berth_pool_bypass {
+    void* self;
+    void* (*alloc)(void* self, size_t size, size_t alignment);
+    void (*free)(void* self, void* block, size_t size);
+} berth_pool_bypass;
+
+typedef struct berth_pool_stats {
+    uint64_t requested_bytes; ///< asked for by blocks that are out now; exact
+    uint64_t peak_requested_bytes;
+    uint64_t blocks;       ///< out now
+    uint64_t mapped_bytes; ///< granules held
+    uint64_t free_bytes;   ///< mapped, in no block
+    uint64_t largest_free_bytes;
+    uint64_t takes;
+    uint64_t reuses; ///< takes that mapped nothing
+} berth_pool_stats;
+
+/// `stream` is the one that uses the blocks; borrowed. `bypass` NULL: the pool proper; else copied.
+berth_status berth_pool_create(const berth_host* host,
+                               berth_store* store,
+                               berth_stream* stream,
+                               const berth_pool_bypass* bypass,
+                               berth_pool** out_pool);
+/// Accepts NULL. All blocks have been given back. Waits for pending uses.
+void berth_pool_destroy(berth_pool* pool);
+
+/// Takes `size` bytes; granules that must be mapped are drawn from `reservation` (may be NULL) first.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing changed.
+berth_status berth_pool_take(berth_pool* pool,
+                             uint64_t size,
+                             berth_reservation* reservation,
+                             berth_block* out_block);
+/// Gives a block back; later work of the pool's stream may use it at once. Cannot fail.
+void berth_pool_give(berth_pool* pool, const berth_block* block);
+/// As give, but the block is not taken again before the uses of other streams are done. Cannot fail: without memory to
+/// remember them it waits.
+void berth_pool_give_after(berth_pool* pool,
+                           const berth_block* block,
+                           const berth_pool_use* uses,
+                           size_t use_count);
+
+/// The most bytes of granules that one take(size) can map, whatever the state of the pool.
+uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size);
+
+/// Gives idle granules back until `keep_bytes` of free mapped memory are left; on an asynchronous device only those whose
+/// last use the stream has passed (waits if `may_block`). Returns the bytes given back.
+uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block);
+
+void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats);
+
+/// Walks the whole structure: books balance, nothing overlaps. For assertions of tier 3 and tests.
+bool berth_pool_is_valid(const berth_pool* pool);
+
+#endif // BERTH_MEMORY_POOL_H
