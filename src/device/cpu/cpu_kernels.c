@@ -3,6 +3,9 @@
 #include "device/cpu/cpu_kernels.h"
 
 #include <pthread.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "device/cpu/cpu_device.h"
 
@@ -10,11 +13,18 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static berth_cpu_isa chosen_isa;
 static berth_kernel table[BERTH_OP_COUNT];
 
+#if defined(__x86_64__)
+static bool has_f16c(void) {
+    // Not every compiler knows this feature by name.
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 static berth_cpu_isa machine_isa(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("f16c");
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     if (!avx2) return BERTH_CPU_ISA_PORTABLE;
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
