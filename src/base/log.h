@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines for people, on stderr or in a file. Settings are the process's.
+#ifndef BERTH_BASE_LOG_H
+#define BERTH_BASE_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "berth/status.h"
+
+/// What is logged: everything up to the level that is set.
+typedef enum berth_log_level {
+    BERTH_LOG_OFF,
+    BERTH_LOG_ERROR,
+    BERTH_LOG_WARN, ///< the default
+    BERTH_LOG_INFO,
+    BERTH_LOG_DEBUG,
+} berth_log_level;
+
+/// Sets level and target from `text`: "level" or "level:file", the level being off, error, warn,
+/// info or debug in any case; the file is appended to. Without a file lines go to stderr.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT (no such level), BERTH_ERR_IO (the file cannot be opened);
+///         then the settings stay.
+BERTH_NODISCARD berth_status berth_log_configure(const char* text);
+
+/// True if lines of `level` are written.
+bool berth_log_enabled(berth_log_level level);
+
+/// Writes one line "berth: level: text" (cut at about 1000 bytes) in one piece. Keeps errno.
+void berth_log(berth_log_level level, const char* format, ...) BERTH_PRINTF(2, 3);
+
+/// As berth_log, but for the first time that this place in the code is reached in this process
+/// only.
+#define berth_log_once(level, ...)                                                                 \
+    do {                                                                                           \
+        static atomic_flag berth_logged_ = ATOMIC_FLAG_INIT;                                       \
+        if (!atomic_flag_test_and_set(&berth_logged_)) berth_log(level, __VA_ARGS__);              \
+    } while (0)
+
+/// For tests: lines go to `sink` too (without the end of line), NULL ends that. The level applies.
+void berth_log_set_sink(void (*sink)(void* self, berth_log_level level, const char* line),
+                        void* self);
+
+#endif // BERTH_BASE_LOG_H

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// POSIX threads behind the names of thread.h.
+#include "base/thread.h"
+
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+berth_status berth_mutex_init(berth_mutex* mutex) {
+    const int error = pthread_mutex_init(&mutex->handle, NULL);
+    if (error == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no mutex: %s", strerror(error));
+}
+
+void berth_mutex_fini(berth_mutex* mutex) { (void)pthread_mutex_destroy(&mutex->handle); }
+
+void berth_mutex_lock(berth_mutex* mutex) {
+    const int error = pthread_mutex_lock(&mutex->handle);
+    BERTH_CHECK(2, error == 0);
+}
+
+bool berth_mutex_try_lock(berth_mutex* mutex) { return pthread_mutex_trylock(&mutex->handle) == 0; }
+
+void berth_mutex_unlock(berth_mutex* mutex) {
+    const int error = pthread_mutex_unlock(&mutex->handle);
+    BERTH_CHECK(2, error == 0);
+}
+
+berth_status berth_cond_init(berth_cond* cond) {
+    const int error = pthread_cond_init(&cond->handle, NULL);
+    if (error == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no condition variable: %s", strerror(error));
+}
+
+void berth_cond_fini(berth_cond* cond) { (void)pthread_cond_destroy(&cond->handle); }
+
+void berth_cond_wait(berth_cond* cond, berth_mutex* mutex) {
+    const int error = pthread_cond_wait(&cond->handle, &mutex->handle);
+    BERTH_CHECK(2, error == 0);
+}
+
+void berth_cond_signal(berth_cond* cond) { (void)pthread_cond_signal(&cond->handle); }
+
+void berth_cond_broadcast(berth_cond* cond) { (void)pthread_cond_broadcast(&cond->handle); }
+
+// What a new thread reads before it lets its maker go on, so that it can live on the maker's stack.
+typedef struct start {
+    void (*body)(void*);
+    void* argument;
+    char name[16];
+    sem_t read;
+} start;
+
+static void* run(void* opaque) {
+    start* given = opaque;
+    void (*body)(void*) = given->body;
+    void* argument = given->argument;
+    (void)pthread_setname_np(pthread_self(), given->name);
+    (void)sem_post(&given->read);
+    body(argument);
+    return NULL;
+}
+
+berth_status berth_thread_start(berth_thread* thread,
+                                const char* name,
+                                void (*body)(void*),
+                                void* argument) {
+    start given = {.body = body, .argument = argument};
+    (void)snprintf(given.name, sizeof given.name, "%s", name);
+    if (sem_init(&given.read, 0, 0) != 0)
+        return berth_fail(BERTH_ERR_DEVICE, "thread %s cannot be started: no semaphore", name);
+
+    // The thread inherits the mask, so no signal can reach it before it has one.
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    const int error = pthread_create(&thread->handle, NULL, run, &given);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+
+    if (error == 0) {
+        while (sem_wait(&given.read) != 0) { // interrupted by a signal
+        }
+    }
+    (void)sem_destroy(&given.read);
+    if (error == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_DEVICE, "thread %s cannot be started: %s", name, strerror(error));
+}
+
+void berth_thread_join(berth_thread* thread) {
+    const int error = pthread_join(thread->handle, NULL);
+    BERTH_CHECK(2, error == 0);
+}
+
+volatile uint32_t berth_fork_generation;
+
+static void count_fork(void) { berth_fork_generation = berth_fork_generation + 1; }
+
+berth_status berth_fork_watch(void) {
+    static atomic_bool watching;
+    if (atomic_exchange(&watching, true)) return BERTH_OK;
+    const int error = pthread_atfork(NULL, NULL, count_fork);
+    if (error == 0) return BERTH_OK;
+    atomic_store(&watching, false);
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "forks cannot be watched: %s", strerror(error));
+}
