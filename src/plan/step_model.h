@@ -4,6 +4,7 @@
 #ifndef BERTH_PLAN_STEP_MODEL_H
 #define BERTH_PLAN_STEP_MODEL_H
 
+#include "berth/stats.h"
 #include "plan/trace.h"
 
 /// A declared dimension or integer of one run.
@@ -18,12 +19,6 @@ typedef struct berth_shape_key {
     size_t count;
 } berth_shape_key;
 
-typedef enum berth_estimate_kind {
-    BERTH_ESTIMATE_UNKNOWN,  ///< not seen often enough
-    BERTH_ESTIMATE_OBSERVED, ///< some size depends on data or fits no form: the largest seen, with a margin
-    BERTH_ESTIMATE_BOUND,    ///< several paths (or a form bounded over its bucket): the largest
-    BERTH_ESTIMATE_EXACT,    ///< every size is a form of known symbols, one path
-} berth_estimate_kind;
 
 /// One value of a placement.
 typedef struct berth_place {
@@ -92,39 +87,6 @@ typedef struct berth_run_report {
     uint64_t pool_peak_bytes;   ///< most bytes the step's values asked of the pool at one time
 } berth_run_report;
 
-// clang-format off
-/// Counters of a step: X(name, help).
-#define BERTH_STEP_STATS_MAP(X)                                                                \
-    X(runs,              "runs that ended without an error")                                   \
-    X(hits,              "replays with every value placed as planned")                         \
-    X(partial,           "replays to the end with some value from the pool")                   \
-    X(recorded,          "runs recorded without a plan")                                       \
-    X(side_exits,        "replays that left their trace")                                      \
-    X(plans,             "plans made")                                                         \
-    X(plans_evicted,     "plans dropped for want of cache")                                    \
-    X(plans_live,        "plans in the cache")                                                 \
-    X(plan_bytes,        "bytes of plans, models and traces")                                  \
-    X(paths,             "paths known")                                                        \
-    X(evaluations,       "shapes evaluated")                                                   \
-    X(memo_hits,         "runs that took their offsets from the memo")                         \
-    X(plan_ns,           "nanoseconds spent planning and evaluating")                          \
-    X(placed_bytes,      "bytes placed by plans")                                              \
-    X(allocated_bytes,   "bytes of all values")                                                \
-    X(frame_bytes,       "largest frame")                                                      \
-    X(peak_bytes,        "largest peak of a run")                                              \
-    X(lower_bound_bytes, "lower bound of the run with the largest peak")                       \
-    X(sum_bytes,         "bytes without any sharing, of the run with the largest peak")        \
-    X(pool_bytes,        "most bytes asked of the pool at one time")                           \
-    X(ratio_sum_ppm,     "sum over replays of peak / lower bound, in millionths")              \
-    X(ratio_runs,        "replays that ratio_sum_ppm counts")                                  \
-    X(ratio_max_ppm,     "largest peak / lower bound of a replay, in millionths")
-// clang-format on
-
-typedef struct berth_step_counters {
-#define BERTH_STEP_STATS_FIELD(name, help) uint64_t name;
-    BERTH_STEP_STATS_MAP(BERTH_STEP_STATS_FIELD)
-#undef BERTH_STEP_STATS_FIELD
-} berth_step_counters;
 
 /// Policies, the same for all steps of a runtime.
 typedef struct berth_plan_policy {

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Berth: an eager tensor runtime with a just-in-time memory planner. This header is the whole API.
+#ifndef BERTH_BERTH_H
+#define BERTH_BERTH_H
+
+#include "berth/config.h"
+#include "berth/dtype.h"
+#include "berth/host.h"
+#include "berth/op.h"
+#include "berth/ops.h"
+#include "berth/pack.h"
+#include "berth/runtime.h"
+#include "berth/stats.h"
+#include "berth/status.h"
+#include "berth/step.h"
+#include "berth/tensor.h"
+
+#endif // BERTH_BERTH_H

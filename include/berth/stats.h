@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers that Berth keeps about memory and steps: one list each makes the struct and its renderings.
+#ifndef BERTH_STATS_H
+#define BERTH_STATS_H
+
+#include "berth/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// How sure an answer about a step's memory is. Only EXACT and BOUND promise that an admitted step cannot run out.
+typedef enum berth_estimate_kind {
+    BERTH_ESTIMATE_UNKNOWN,  ///< not seen often enough
+    BERTH_ESTIMATE_OBSERVED, ///< some size depends on data or fits no form: the largest seen, with a margin
+    BERTH_ESTIMATE_BOUND,    ///< several paths (or a form bounded over its bucket): the largest
+    BERTH_ESTIMATE_EXACT,    ///< every size is a form of known symbols, one path
+} berth_estimate_kind;
+
+// clang-format off
+/// Counters of a step: X(name, help).
+#define BERTH_STEP_STATS_MAP(X)                                                                \
+    X(runs,              "runs that ended without an error")                                   \
+    X(hits,              "replays with every value placed as planned")                         \
+    X(partial,           "replays to the end with some value from the pool")                   \
+    X(recorded,          "runs recorded without a plan")                                       \
+    X(side_exits,        "replays that left their trace")                                      \
+    X(plans,             "plans made")                                                         \
+    X(plans_evicted,     "plans dropped for want of cache")                                    \
+    X(plans_live,        "plans in the cache")                                                 \
+    X(plan_bytes,        "bytes of plans, models and traces")                                  \
+    X(paths,             "paths known")                                                        \
+    X(evaluations,       "shapes evaluated")                                                   \
+    X(memo_hits,         "runs that took their offsets from the memo")                         \
+    X(plan_ns,           "nanoseconds spent planning and evaluating")                          \
+    X(placed_bytes,      "bytes placed by plans")                                              \
+    X(allocated_bytes,   "bytes of all values")                                                \
+    X(frame_bytes,       "largest frame")                                                      \
+    X(peak_bytes,        "largest peak of a run")                                              \
+    X(lower_bound_bytes, "lower bound of the run with the largest peak")                       \
+    X(sum_bytes,         "bytes without any sharing, of the run with the largest peak")        \
+    X(pool_bytes,        "most bytes asked of the pool at one time")                           \
+    X(ratio_sum_ppm,     "sum over replays of peak / lower bound, in millionths")              \
+    X(ratio_runs,        "replays that ratio_sum_ppm counts")                                  \
+    X(ratio_max_ppm,     "largest peak / lower bound of a replay, in millionths")
+// clang-format on
+
+typedef struct berth_step_counters {
+#define BERTH_STEP_STATS_FIELD(name, help) uint64_t name;
+    BERTH_STEP_STATS_MAP(BERTH_STEP_STATS_FIELD)
+#undef BERTH_STEP_STATS_FIELD
+} berth_step_counters;
+
+// clang-format off
+/// Memory of a runtime's device, in bytes: X(name, help). All exact, of the moment of the query.
+#define BERTH_MEMORY_STATS_MAP(X)                                                              \
+    X(capacity_bytes,      "most that may be mapped")                                          \
+    X(mapped_bytes,        "physical memory mapped")                                           \
+    X(peak_mapped_bytes,   "most that was mapped at one time")                                 \
+    X(reserved_bytes,      "promised to running steps, not mapped yet")                        \
+    X(frames_bytes,        "mapped for frames of steps")                                       \
+    X(pool_bytes,          "mapped for the pool")                                              \
+    X(kv_bytes,            "mapped for KV caches")                                             \
+    X(weights_bytes,       "weights read into memory")                                         \
+    X(overhead_bytes,      "Berth's other device memory")                                      \
+    X(requested_bytes,     "asked of the pool by blocks that are out")                         \
+    X(largest_free_bytes,  "largest free block of a pool")                                     \
+    X(host_bytes,          "host memory for Berth's own metadata")                             \
+    X(host_allocs,         "allocations of it so far")                                         \
+    X(reclaims,            "times memory was short and idle memory was looked for")            \
+    X(failures,            "requests refused after that")
+// clang-format on
+
+typedef struct berth_memory_stats {
+#define BERTH_MEMORY_STATS_FIELD(name, help) uint64_t name;
+    BERTH_MEMORY_STATS_MAP(BERTH_MEMORY_STATS_FIELD)
+#undef BERTH_MEMORY_STATS_FIELD
+} berth_memory_stats;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // BERTH_STATS_H

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps: stretches of ops whose memory Berth learns and from then on promises before they start.
+#ifndef BERTH_STEP_H
+#define BERTH_STEP_H
+
+#include "berth/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// An input whose dimensions the step's sizes may depend on. Only shapes matter.
+typedef struct berth_step_input {
+    const char* name; ///< its dimensions are called name.0, name.1, ...
+    int32_t rank;
+    const int64_t* dims; ///< [rank], each >= 0
+} berth_step_input;
+
+/// An integer that the step's sizes may depend on, such as the number of tokens already in a cache.
+typedef struct berth_step_integer {
+    const char* name;
+    int64_t value; ///< >= 0
+} berth_step_integer;
+
+/// Describes one run of a step. Names, ranks and order are the same at every run of a name.
+typedef struct berth_step_desc {
+    const char* name;
+    const berth_step_input* inputs;
+    size_t input_count;
+    const berth_step_integer* integers;
+    size_t integer_count;
+} berth_step_desc;
+
+/// Begins a step; steps nest. If the step's memory is known, it is reserved now and every tensor has its place.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY before anything was executed, naming need and capacity; BERTH_ERR_INVALID_ARGUMENT.
+///         Then no step is open, and the error is also the context's.
+BERTH_API BERTH_NODISCARD berth_status berth_step_begin(berth_context* context,
+                                                        const berth_step_desc* desc);
+
+/// Ends the innermost step. Tensors that are still alive stay valid. After an error inside the step it
+/// forgets the run and returns that error (which stays the context's until cleared).
+/// Errors: BERTH_ERR_STATE without an open step.
+BERTH_API BERTH_NODISCARD berth_status berth_step_end(berth_context* context);
+
+/// What a run would need.
+typedef struct berth_step_estimate_result {
+    uint64_t bytes; ///< frame and escaping tensors, the most over known paths; 0 if unknown
+    berth_estimate_kind kind;
+} berth_step_estimate_result;
+
+/// Tells what a run would need; changes nothing.
+BERTH_API BERTH_NODISCARD berth_status berth_step_estimate(berth_context* context,
+                                                           const berth_step_desc* desc,
+                                                           berth_step_estimate_result* out_result);
+
+/// Makes the plan for a run ahead of it, and populates the frame's memory. Does nothing while the step is unknown.
+BERTH_API BERTH_NODISCARD berth_status berth_step_warm(berth_context* context,
+                                                       const berth_step_desc* desc);
+
+/// Declares that the next step to begin in this context makes `bytes` more live tensors than its plan knows of (growing a
+/// cache, for example); its begin reserves them too.
+BERTH_API void berth_step_reserve_extra(berth_context* context, uint64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // BERTH_STEP_H
