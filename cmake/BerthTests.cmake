@@ -2,7 +2,8 @@
 # tests/kit/*.c              -> berth_test_kit, linked into every test
 # tests/FOLDER/test_NAME.c   -> one executable and one test, FOLDER/NAME
 # tests/soak/soak_NAME.c     -> soak-NAME, run by hand through ./dev soak
-# tests/fuzz/fuzz_NAME.c     -> fuzz-NAME with -DBERTH_FUZZ=ON, and always a replay of its corpus
+# tests/fuzz/fuzz_NAME.c     -> fuzz-NAME with -DBERTH_FUZZ=ON, and a test that replays its
+#                               corpus through tests/fuzz/replay_main.c
 # bench/bench_NAME.c, bench/NAME/*.c -> bench-NAME, run through ./dev bench; bench/kit/*.c shared
 
 find_package(cmocka REQUIRED)
@@ -81,10 +82,12 @@ foreach(source IN LISTS berth_fuzz_sources)
     berth_add_program(${target} bin "${source}")
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
   endif()
-  berth_add_program(replay_${name} tests "${source}" "${berth_tests_dir}/fuzz/replay_main.c")
-  add_test(NAME fuzz/replay_${name}
-           COMMAND replay_${name} "${berth_tests_dir}/fuzz/corpus/${name}")
-  berth_register_test(fuzz/replay_${name} replay)
+  if(EXISTS "${berth_tests_dir}/fuzz/replay_main.c")
+    berth_add_program(replay_${name} tests "${source}" "${berth_tests_dir}/fuzz/replay_main.c")
+    add_test(NAME fuzz/replay_${name}
+             COMMAND replay_${name} "${berth_tests_dir}/fuzz/corpus/${name}")
+    berth_register_test(fuzz/replay_${name} replay)
+  endif()
 endforeach()
 
 file(GLOB berth_bench_sources CONFIGURE_DEPENDS "${berth_bench_dir}/bench_*.c"
