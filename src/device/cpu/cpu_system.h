@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the system lets this process have: memory, cores, mappings. Reads /proc and the cgroup
+// files.
+#ifndef BERTH_DEVICE_CPU_SYSTEM_H
+#define BERTH_DEVICE_CPU_SYSTEM_H
+
+#include "berth/status.h"
+
+/// Where the system's files are; NULL entries mean /proc and /sys/fs/cgroup. Tests give their own.
+typedef struct berth_cpu_files {
+    const char* proc;
+    const char* cgroup;
+} berth_cpu_files;
+
+/// Bytes of memory that this process may use in all and now: of the machine and of every memory
+/// cgroup (version 1 and 2) that it is in, the least. Page cache that can be dropped counts as
+/// free. Errors: BERTH_ERR_DEVICE if the machine's memory cannot be read.
+berth_status berth_cpu_query_memory(const berth_cpu_files* files,
+                                    uint64_t* out_total,
+                                    uint64_t* out_available);
+
+/// Cores that this process may use: its affinity mask, and the CPU quota of its cgroups rounded up.
+/// At least 1.
+uint32_t berth_cpu_query_cores(const berth_cpu_files* files);
+
+/// The number of mappings that the system allows a process.
+uint64_t berth_cpu_query_mapping_limit(const berth_cpu_files* files);
+
+#endif // BERTH_DEVICE_CPU_SYSTEM_H
