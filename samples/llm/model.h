@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Llama-architecture models: weights that stay in their file, and the forward pass over them.
+//
+// The forward pass runs the same ops in the same order for every number of tokens, so that a step
+// around it is one path whatever its lengths.
+#ifndef BERTH_SAMPLES_LLM_MODEL_H
+#define BERTH_SAMPLES_LLM_MODEL_H
+
+#include "gguf.h"
+
+#include <berth/berth.h>
+
+/// Geometry and constants of a model, as its metadata gives them.
+typedef struct llm_model_params {
+    int64_t context_tokens; ///< trained context
+    int64_t vocab_tokens;
+    int64_t width; ///< values of a token's vector
+    int64_t ffn_width;
+    int64_t layers;
+    int64_t heads;
+    int64_t kv_heads;   ///< divides heads
+    int64_t key_dims;   ///< of one head
+    int64_t value_dims; ///< of one head
+    int64_t rope_dims;  ///< dimensions of a head that are rotated
+    double rope_base;
+    double rope_position_scale; ///< positions are multiplied by it
+    float norm_eps;
+} llm_model_params;
+
+/// Weights of one layer. Matrices are [outputs, inputs]; a bias that the file lacks is NULL.
+typedef struct llm_layer {
+    berth_tensor* attn_norm;   ///< [width] f32
+    berth_tensor* q;           ///< [heads * key_dims, width]
+    berth_tensor* k;           ///< [kv_heads * key_dims, width]
+    berth_tensor* v;           ///< [kv_heads * value_dims, width]
+    berth_tensor* attn_output; ///< [width, heads * value_dims]
+    berth_tensor* q_bias;
+    berth_tensor* k_bias;
+    berth_tensor* v_bias;
+    berth_tensor* attn_output_bias;
+    berth_tensor* ffn_norm; ///< [width] f32
+    berth_tensor* ffn_gate; ///< [ffn_width, width]
+    berth_tensor* ffn_up;   ///< [ffn_width, width]
+    berth_tensor* ffn_down; ///< [width, ffn_width]
+} llm_layer;
+
+/// A model of one context. Its tensors lie in the open file, which outlives it.
+typedef struct llm_model {
+    llm_model_params params;
+    berth_context* context;      ///< borrowed
+    berth_tensor* embedding;     ///< [vocab_tokens, width]
+    berth_tensor* output;        ///< [vocab_tokens, width]; the embedding itself when they are tied
+    berth_tensor* output_norm;   ///< [width] f32
+    berth_tensor* rope_divisors; ///< [rope_dims / 2] f32, or NULL
+    llm_layer* layers;           ///< [params.layers]
+    uint64_t weight_bytes;       ///< of all tensors, tied ones once
+    /// What one decoded token reads of them: all matrices, but of the embedding one row.
+    uint64_t decode_weight_bytes;
+} llm_model;
+
+/// Keys and values of the tokens that a model has seen: two tensors a layer, rows beyond `used`
+/// spare.
+typedef struct llm_kv {
+    int64_t capacity;      ///< rows of every tensor, at least
+    int64_t used;          ///< rows that hold tokens
+    berth_dtype dtype;     ///< BERTH_F32 or BERTH_F16
+    berth_tensor** keys;   ///< [layers] of [rows, kv_heads, key_dims]
+    berth_tensor** values; ///< [layers] of [rows, kv_heads, value_dims]
+} llm_kv;
+
+/// Called after each layer of a forward pass, inside its step. It may run ops on `hidden` [T,
+/// width] (T is 1 after the last layer unless all logits are asked for) and keeps no reference to
+/// it.
+typedef void (*llm_layer_hook)(void* user,
+                               berth_context* context,
+                               int64_t layer,
+                               berth_tensor* hidden);
+
+/// Reads geometry and constants, checking each against the others.
+/// Errors: BERTH_ERR_NOT_FOUND, BERTH_ERR_CORRUPT, BERTH_ERR_UNSUPPORTED, naming the key.
+BERTH_NODISCARD berth_status llm_model_read_params(const llm_gguf* gguf,
+                                                   llm_model_params* out_params,
+                                                   llm_error* error);
+
+/// Makes the model of an open file; no weight is copied.
+///
+/// `gguf` is borrowed and outlives the model and every tensor made from it. Each tensor's shape and
+/// type is checked against the metadata.
+/// Ownership: the caller gives `*out_model` to llm_model_destroy().
+/// Errors:    as llm_model_read_params(), and for tensors likewise, naming the tensor;
+///            BERTH_ERR_OUT_OF_MEMORY. Then `*out_model` is NULL.
+BERTH_NODISCARD berth_status llm_model_create(berth_context* context,
+                                              const llm_gguf* gguf,
+                                              llm_model** out_model,
+                                              llm_error* error);
+
+/// Releases the weights; NULL is allowed.
+void llm_model_destroy(llm_model* model);
+
+/// Runs `count` tokens, which follow the `kv->used` tokens of the cache, and returns logits: [1,
+/// vocab_tokens] of the last token, or [count, vocab_tokens] if `all_logits`; f32.
+///
+/// The cache has room for them; their keys and values are written to it, but `kv->used` stays.
+/// Errors: NULL, and the context's error. A tensor of the cache may then be NULL: its reference
+/// went
+///         to the op that failed.
+berth_tensor* llm_model_forward(const llm_model* model,
+                                llm_kv* kv,
+                                const int32_t* ids,
+                                int64_t count,
+                                bool all_logits,
+                                llm_layer_hook hook,
+                                void* hook_user);
+
+#endif // BERTH_SAMPLES_LLM_MODEL_H
