@@ -42,6 +42,7 @@ typedef struct berth_reservation {
 /// without the store's lock, from any thread.
 typedef struct berth_reclaimer {
     struct berth_reclaimer* next; ///< the store's
+    uint64_t id;                  ///< the store's
     void* self;
     uint64_t (*reclaim)(void* self, uint64_t wanted_bytes);
 } berth_reclaimer;

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page store: books over the granules of one device. The lock covers the books alone; device
+// calls and reclaimers run outside of it. Bytes are booked before they are mapped and after they
+// are unmapped, so that M1 holds at every moment.
+#include "memory/page_store.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "memory/page_store_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/// A thread that climbs the ladder; lives on its stack.
+typedef struct climber {
+    struct climber* next;
+    const berth_reclaimer* at; ///< the rung whose reclaim is running
+} climber;
+
+struct berth_store {
+    berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const store
+    berth_mutex mutex;
+    berth_cond rung_left; ///< a reclaim call has returned
+    const berth_host* host;
+    berth_device* device;
+    berth_reclaimer* reclaimers; ///< ascending id
+    uint64_t next_id;
+    climber* climbers;
+    berth_store_stats stats;
+};
+
+/// What a climb brought, for the report.
+typedef struct climb_result {
+    uint64_t given_bytes;
+    uint64_t rungs;
+} climb_result;
+
+#define OWNER_NAME(id, name) name,
+static const char* const owner_names[BERTH_OWNER_COUNT] = {BERTH_OWNER_MAP(OWNER_NAME)};
+#undef OWNER_NAME
+
+static uint64_t free_bytes(const berth_store* store) {
+    return store->stats.capacity_bytes - store->stats.mapped_bytes - store->stats.reserved_bytes;
+}
+
+static berth_reclaimer* first_after(const berth_store* store, uint64_t id) {
+    berth_reclaimer* rung = store->reclaimers;
+    while (rung != NULL && rung->id <= id)
+        rung = rung->next;
+    return rung;
+}
+
+/// Calls one reclaimer without the lock. Locked before and after.
+static uint64_t call_rung(berth_store* store, berth_reclaimer* rung, uint64_t wanted) {
+    climber self = {.next = store->climbers, .at = rung};
+    store->climbers = &self;
+    berth_mutex_unlock(store->lock);
+    const uint64_t given = rung->reclaim(rung->self, wanted);
+    berth_mutex_lock(store->lock);
+    climber** link = &store->climbers;
+    while (*link != &self)
+        link = &(*link)->next;
+    *link = self.next;
+    berth_cond_broadcast(&store->rung_left);
+    return given;
+}
+
+/// Climbs until `need` bytes are free. Locked before and after. Each reclaimer is asked once, by
+/// ascending id: reclaimers may come and go meanwhile.
+static climb_result climb(berth_store* store, uint64_t need) {
+    climb_result result = {0, 0};
+    store->stats.reclaims++;
+    uint64_t id = 0;
+    while (free_bytes(store) < need) {
+        berth_reclaimer* rung = first_after(store, id);
+        if (rung == NULL) break;
+        id = rung->id;
+        result.given_bytes += call_rung(store, rung, need - free_bytes(store));
+        result.rungs++;
+    }
+    return result;
+}
+
+static int append_size(char* text, size_t room, const char* before, uint64_t bytes) {
+    static const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024.0 && unit + 1 < sizeof units / sizeof units[0]) {
+        value /= 1024.0;
+        unit++;
+    }
+    return snprintf(text, room, unit == 0 ? "%s%.0f %s" : "%s%.2f %s", before, value, units[unit]);
+}
+
+/// Writes ": frames 2.00 MiB, pool 4.00 MiB" for the owners that hold something.
+static void format_owners(const berth_store_stats* stats, char* text, size_t room) {
+    size_t at = 0;
+    text[0] = '\0';
+    for (int owner = 0; owner < BERTH_OWNER_COUNT && at < room; owner++) {
+        if (stats->mapped_by_owner[owner] == 0) continue;
+        char before[32];
+        snprintf(before, sizeof before, "%s%s ", at == 0 ? ": " : ", ", owner_names[owner]);
+        const int written =
+            append_size(text + at, room - at, before, stats->mapped_by_owner[owner]);
+        if (written < 0) break;
+        at += (size_t)written;
+    }
+}
+
+/// Sets the error text of a refusal; called without the lock on a copy of the statistics.
+static berth_status report_shortage(const berth_store_stats* stats,
+                                    uint64_t need,
+                                    const climb_result* climbed) {
+    char needed[32], capacity[32], mapped[32], promised[32], unused[32], given[32], owners[192];
+    append_size(needed, sizeof needed, "", need);
+    append_size(capacity, sizeof capacity, "", stats->capacity_bytes);
+    append_size(mapped, sizeof mapped, "", stats->mapped_bytes);
+    append_size(promised, sizeof promised, "", stats->reserved_bytes);
+    append_size(unused,
+                sizeof unused,
+                "",
+                stats->capacity_bytes - stats->mapped_bytes - stats->reserved_bytes);
+    append_size(given, sizeof given, "", climbed->given_bytes);
+    format_owners(stats, owners, sizeof owners);
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                      "%s needed (%" PRIu64 " bytes), capacity %s (BERTH_MEMORY), mapped %s%s, "
+                      "promised %s, unused %s; reclaiming from %" PRIu64 " places gave back %s",
+                      needed,
+                      need,
+                      capacity,
+                      mapped,
+                      owners,
+                      promised,
+                      unused,
+                      climbed->rungs,
+                      given);
+}
+
+/// Makes sure that `need` bytes are free, climbing if they are not. Locked before; locked after on
+/// BERTH_OK, unlocked on failure.
+static berth_status find_free(berth_store* store, uint64_t need) {
+    if (free_bytes(store) >= need) return BERTH_OK;
+    climb_result climbed = {0, 0};
+    if (need <= store->stats.capacity_bytes) climbed = climb(store, need);
+    if (free_bytes(store) >= need) return BERTH_OK;
+    store->stats.failures++;
+    const berth_store_stats seen = store->stats;
+    berth_mutex_unlock(store->lock);
+    return report_shortage(&seen, need, &climbed);
+}
+
+berth_status berth_store_create(const berth_host* host,
+                                berth_device* device,
+                                uint64_t capacity_bytes,
+                                berth_store** out_store) {
+    *out_store = NULL;
+    uint64_t total = 0, available = 0;
+    BERTH_TRY(berth_device_query_memory(device, &total, &available));
+    const uint64_t wanted = capacity_bytes < total ? capacity_bytes : total;
+    const uint64_t capacity = berth_round_down(wanted, device->granule_bytes);
+    if (capacity == 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "a capacity of %" PRIu64 " bytes is less than one granule of %" PRIu64,
+                          wanted,
+                          device->granule_bytes);
+
+    berth_store* store = berth_host_calloc(host, 1, sizeof *store);
+    if (store == NULL)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a page store");
+    store->host = host;
+    store->device = device;
+    store->stats.capacity_bytes = capacity;
+    store->lock = &store->mutex;
+    berth_status status = berth_mutex_init(&store->mutex);
+    if (status != BERTH_OK) goto fail_lock;
+    status = berth_cond_init(&store->rung_left);
+    if (status != BERTH_OK) goto fail_cond;
+    *out_store = store;
+    return BERTH_OK;
+fail_cond:
+    berth_mutex_fini(&store->mutex);
+fail_lock:
+    berth_host_free(host, store);
+    return status;
+}
+
+void berth_store_destroy(berth_store* store) {
+    if (store == NULL) return;
+    BERTH_CHECK(2, store->reclaimers == NULL && store->climbers == NULL);
+    BERTH_CHECK(2, store->stats.reserved_bytes == 0);
+    berth_cond_fini(&store->rung_left);
+    berth_mutex_fini(&store->mutex);
+    berth_host_free(store->host, store);
+}
+
+berth_device* berth_store_device(const berth_store* store) { return store->device; }
+
+berth_status berth_store_reserve(berth_store* store,
+                                 uint64_t bytes,
+                                 berth_reservation* reservation) {
+    uint64_t need = 0;
+    if (!berth_try_round_up(bytes, store->device->granule_bytes, &need))
+        return berth_fail(BERTH_ERR_OVERFLOW, "%" PRIu64 " bytes cannot be reserved", bytes);
+    if (need == 0) return BERTH_OK;
+    berth_mutex_lock(store->lock);
+    BERTH_TRY(find_free(store, need));
+    store->stats.reserved_bytes += need;
+    reservation->bytes += need;
+    berth_mutex_unlock(store->lock);
+    return BERTH_OK;
+}
+
+void berth_store_unreserve(berth_store* store, berth_reservation* reservation) {
+    if (reservation == NULL || reservation->bytes == 0) return;
+    berth_mutex_lock(store->lock);
+    BERTH_CHECK(2, store->stats.reserved_bytes >= reservation->bytes);
+    store->stats.reserved_bytes -= reservation->bytes;
+    reservation->bytes = 0;
+    berth_mutex_unlock(store->lock);
+}
+
+/// Books `size` bytes as mapped by `owner`, `drawn` of them out of `reservation`. Locked.
+static void book(berth_store* store,
+                 berth_owner owner,
+                 berth_reservation* reservation,
+                 uint64_t size,
+                 uint64_t drawn) {
+    if (drawn > 0) reservation->bytes -= drawn;
+    store->stats.reserved_bytes -= drawn;
+    store->stats.mapped_bytes += size;
+    store->stats.mapped_by_owner[owner] += size;
+}
+
+/// Undoes book. Locked.
+static void unbook(berth_store* store,
+                   berth_owner owner,
+                   berth_reservation* reservation,
+                   uint64_t size,
+                   uint64_t returned) {
+    BERTH_CHECK(2, store->stats.mapped_by_owner[owner] >= size);
+    store->stats.mapped_by_owner[owner] -= size;
+    store->stats.mapped_bytes -= size;
+    store->stats.reserved_bytes += returned;
+    if (returned > 0) reservation->bytes += returned;
+}
+
+/// Maps booked granules. The system may be short although the capacity is not: then reclaimers are
+/// asked for as much, and the call is made once more if they gave anything.
+static berth_status map_booked(berth_store* store,
+                               berth_space* space,
+                               uint64_t offset,
+                               uint64_t size) {
+    berth_status status = berth_space_map(space, offset, size);
+    if (status != BERTH_ERR_OUT_OF_MEMORY) return status;
+    berth_mutex_lock(store->lock);
+    uint64_t need = 0;
+    if (!berth_add_u64(free_bytes(store), size, &need)) need = UINT64_MAX;
+    const climb_result climbed = climb(store, need);
+    berth_mutex_unlock(store->lock);
+    if (climbed.given_bytes == 0) return status;
+    return berth_space_map(space, offset, size);
+}
+
+berth_status berth_store_map(berth_store* store,
+                             berth_owner owner,
+                             berth_reservation* reservation,
+                             berth_space* space,
+                             uint64_t offset,
+                             uint64_t size) {
+    BERTH_CHECK(1, size % store->device->granule_bytes == 0);
+    if (size == 0) return BERTH_OK;
+    const uint64_t promised = reservation == NULL ? 0 : reservation->bytes;
+    const uint64_t drawn = promised < size ? promised : size;
+    berth_mutex_lock(store->lock);
+    BERTH_TRY(find_free(store, size - drawn));
+    book(store, owner, reservation, size, drawn);
+    berth_mutex_unlock(store->lock);
+
+    const berth_status status = map_booked(store, space, offset, size);
+
+    berth_mutex_lock(store->lock);
+    if (status != BERTH_OK) {
+        unbook(store, owner, reservation, size, drawn);
+        store->stats.failures++;
+    } else if (store->stats.mapped_bytes > store->stats.peak_mapped_bytes) {
+        store->stats.peak_mapped_bytes = store->stats.mapped_bytes;
+    }
+    berth_mutex_unlock(store->lock);
+    return status;
+}
+
+berth_status berth_store_unmap_into(berth_store* store,
+                                    berth_owner owner,
+                                    berth_reservation* reservation,
+                                    uint64_t limit_bytes,
+                                    berth_space* space,
+                                    uint64_t offset,
+                                    uint64_t size) {
+    BERTH_CHECK(1, size % store->device->granule_bytes == 0);
+    if (size == 0) return BERTH_OK;
+    const berth_status status = berth_space_unmap(space, offset, size);
+    if (status != BERTH_OK) {
+        berth_log_once(BERTH_LOG_WARN,
+                       "memory could not be given back to the system and stays in use: %s",
+                       berth_last_error());
+        return status;
+    }
+    uint64_t returned = 0;
+    if (reservation != NULL && reservation->bytes < limit_bytes) {
+        returned = limit_bytes - reservation->bytes;
+        if (returned > size) returned = size;
+    }
+    berth_mutex_lock(store->lock);
+    unbook(store, owner, reservation, size, returned);
+    berth_mutex_unlock(store->lock);
+    return BERTH_OK;
+}
+
+berth_status berth_store_unmap(
+    berth_store* store, berth_owner owner, berth_space* space, uint64_t offset, uint64_t size) {
+    return berth_store_unmap_into(store, owner, NULL, 0, space, offset, size);
+}
+
+berth_status berth_store_account(berth_store* store, berth_owner owner, int64_t bytes) {
+    const uint64_t amount = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
+    berth_mutex_lock(store->lock);
+    if (bytes < 0) {
+        unbook(store, owner, NULL, amount, 0);
+    } else {
+        BERTH_TRY(find_free(store, amount));
+        book(store, owner, NULL, amount, 0);
+        if (store->stats.mapped_bytes > store->stats.peak_mapped_bytes)
+            store->stats.peak_mapped_bytes = store->stats.mapped_bytes;
+    }
+    berth_mutex_unlock(store->lock);
+    return BERTH_OK;
+}
+
+void berth_store_add_reclaimer(berth_store* store, berth_reclaimer* reclaimer) {
+    berth_mutex_lock(store->lock);
+    berth_reclaimer** link = &store->reclaimers;
+    while (*link != NULL)
+        link = &(*link)->next;
+    reclaimer->next = NULL;
+    reclaimer->id = ++store->next_id;
+    *link = reclaimer;
+    berth_mutex_unlock(store->lock);
+}
+
+static bool is_being_called(const berth_store* store, const berth_reclaimer* reclaimer) {
+    for (const climber* at = store->climbers; at != NULL; at = at->next) {
+        if (at->at == reclaimer) return true;
+    }
+    return false;
+}
+
+void berth_store_remove_reclaimer(berth_store* store, berth_reclaimer* reclaimer) {
+    berth_mutex_lock(store->lock);
+    berth_reclaimer** link = &store->reclaimers;
+    while (*link != NULL && *link != reclaimer)
+        link = &(*link)->next;
+    if (*link != NULL) *link = reclaimer->next;
+    while (is_being_called(store, reclaimer))
+        berth_cond_wait(&store->rung_left, store->lock);
+    berth_mutex_unlock(store->lock);
+}
+
+void berth_store_query_stats(const berth_store* store, berth_store_stats* out_stats) {
+    berth_mutex_lock(store->lock);
+    *out_stats = store->stats;
+    berth_mutex_unlock(store->lock);
+}
