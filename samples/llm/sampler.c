@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Greedy choice, temperature, top-k and top-p.
+#include "sampler.h"
+
+#include "llm_random.h"
+
+#include <math.h>
+#include <string.h>
+
+/// A token that may be chosen.
+typedef struct candidate {
+    float logit;
+    int32_t id;
+} candidate;
+
+struct llm_sampler {
+    llm_sampler_options options;
+    uint64_t random_state;
+    size_t token_count;
+    candidate* heap; ///< [token_count], likeliest at the top
+    size_t heap_count;
+    candidate* kept; ///< [token_count]
+    double* weights; ///< [token_count], of the kept ones
+};
+
+static bool comes_before(candidate a, candidate b) {
+    return a.logit > b.logit || (!(a.logit < b.logit) && a.id < b.id);
+}
+
+static int32_t pick_greedy(const float* logits, size_t count) {
+    int32_t best = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(logits[i])) continue;
+        if (best < 0 || logits[i] > logits[best]) best = (int32_t)i;
+    }
+    return best;
+}
+
+static void sift_down(candidate* heap, size_t count, size_t at) {
+    candidate item = heap[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= count) break;
+        if (child + 1 < count && comes_before(heap[child + 1], heap[child])) child++;
+        if (!comes_before(heap[child], item)) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = item;
+}
+
+static void order_heap(llm_sampler* s) {
+    for (size_t at = s->heap_count / 2; at-- > 0;)
+        sift_down(s->heap, s->heap_count, at);
+}
+
+static void fill_heap(llm_sampler* s, const float* logits) {
+    s->heap_count = 0;
+    for (size_t i = 0; i < s->token_count; i++) {
+        if (!isnan(logits[i])) s->heap[s->heap_count++] = (candidate){logits[i], (int32_t)i};
+    }
+    order_heap(s);
+}
+
+static candidate take_top(llm_sampler* s) {
+    candidate top = s->heap[0];
+    s->heap[0] = s->heap[--s->heap_count];
+    if (s->heap_count > 0) sift_down(s->heap, s->heap_count, 0);
+    return top;
+}
+
+static double weigh(const llm_sampler* s, candidate c, float best) {
+    return exp(((double)c.logit - (double)best) / (double)s->options.temperature);
+}
+
+/// Weighs the kept tokens against the likeliest; returns the sum.
+static double weigh_kept(llm_sampler* s, size_t count, float best) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        s->weights[i] = weigh(s, s->kept[i], best);
+        sum += s->weights[i];
+    }
+    return sum;
+}
+
+/// Keeps the top_k likeliest, in order; all of them, in no order, when there is no limit.
+static size_t keep_top_k(llm_sampler* s) {
+    size_t limit = (size_t)s->options.top_k;
+    if (limit == 0 || limit >= s->heap_count) {
+        memcpy(s->kept, s->heap, s->heap_count * sizeof *s->kept);
+        return s->heap_count;
+    }
+    for (size_t i = 0; i < limit; i++)
+        s->kept[i] = take_top(s);
+    return limit;
+}
+
+/// Keeps the likeliest of `count` kept tokens that reach top_p of their sum. Only these are
+/// ordered: they come off the heap one by one.
+static size_t keep_top_p(llm_sampler* s, size_t count, float best, double* sum) {
+    double enough = (double)s->options.top_p * *sum;
+    memcpy(s->heap, s->kept, count * sizeof *s->heap);
+    s->heap_count = count;
+    order_heap(s);
+    size_t kept = 0;
+    double reached = 0;
+    while (s->heap_count > 0 && reached < enough) {
+        s->kept[kept] = take_top(s);
+        s->weights[kept] = weigh(s, s->kept[kept], best);
+        reached += s->weights[kept++];
+    }
+    *sum = reached;
+    return kept;
+}
+
+static double random_share(llm_sampler* s) {
+    return (double)(llm_random_next(&s->random_state) >> 11) * 0x1p-53;
+}
+
+llm_sampler_options llm_sampler_options_default(void) {
+    return (llm_sampler_options){.temperature = 0, .top_k = 0, .top_p = 1, .seed = 0};
+}
+
+static berth_status check_options(const llm_sampler_options* options, llm_error* error) {
+    if (!(options->temperature >= 0) || isinf(options->temperature))
+        return llm_fail(error,
+                        BERTH_ERR_INVALID_ARGUMENT,
+                        "temperature is %g; it must be 0 or a positive number",
+                        (double)options->temperature);
+    if (options->top_k < 0)
+        return llm_fail(
+            error, BERTH_ERR_INVALID_ARGUMENT, "top-k is %d; it must be 0 or more", options->top_k);
+    if (!(options->top_p > 0 && options->top_p <= 1))
+        return llm_fail(error,
+                        BERTH_ERR_INVALID_ARGUMENT,
+                        "top-p is %g; it must be above 0 and at most 1",
+                        (double)options->top_p);
+    return BERTH_OK;
+}
+
+berth_status llm_sampler_create(const llm_sampler_options* options,
+                                size_t token_count,
+                                llm_sampler** out_sampler,
+                                llm_error* error) {
+    *out_sampler = NULL;
+    berth_status status = check_options(options, error);
+    if (status != BERTH_OK) return status;
+    llm_sampler* sampler = llm_alloc_zeroed(1, sizeof *sampler);
+    if (sampler == NULL) return llm_fail_memory(error, "a sampler");
+    sampler->options = *options;
+    sampler->random_state = options->seed;
+    sampler->token_count = token_count;
+    sampler->heap = llm_alloc(token_count, sizeof *sampler->heap);
+    sampler->kept = llm_alloc(token_count, sizeof *sampler->kept);
+    sampler->weights = llm_alloc(token_count, sizeof *sampler->weights);
+    if (sampler->heap == NULL || sampler->kept == NULL || sampler->weights == NULL) {
+        llm_sampler_destroy(sampler);
+        return llm_fail_memory(error, "a sampler");
+    }
+    *out_sampler = sampler;
+    return BERTH_OK;
+}
+
+void llm_sampler_destroy(llm_sampler* sampler) {
+    if (sampler == NULL) return;
+    llm_free(sampler->heap);
+    llm_free(sampler->kept);
+    llm_free(sampler->weights);
+    llm_free(sampler);
+}
+
+int32_t llm_sampler_pick(llm_sampler* sampler, const float* logits) {
+    int32_t likeliest = pick_greedy(logits, sampler->token_count);
+    bool is_greedy = !(sampler->options.temperature > 0);
+    // an infinite logit leaves nothing to weigh
+    if (likeliest < 0 || is_greedy || isinf(logits[likeliest])) return likeliest;
+    float best = logits[likeliest];
+    fill_heap(sampler, logits);
+    size_t count = keep_top_k(sampler);
+    double sum = weigh_kept(sampler, count, best);
+    if (sampler->options.top_p < 1) count = keep_top_p(sampler, count, best, &sum);
+    double left = random_share(sampler) * sum;
+    int32_t chosen = likeliest;
+    for (size_t i = 0; i < count && left >= 0; i++) {
+        if (!(sampler->weights[i] > 0)) continue; // rounding must not reach what cannot happen
+        left -= sampler->weights[i];
+        chosen = sampler->kept[i].id;
+    }
+    return chosen;
+}
