@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reserve, populate, give back and move granules with mmap and its relatives.
+#include "device/cpu/cpu_memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "device/cpu/cpu_system.h"
+
+// Newer than the oldest headers this compiles with.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MAP_HUGE_2MB
+#define MAP_HUGE_2MB (21 << 26)
+#endif
+
+#define GRANULE BERTH_CPU_GRANULE_BYTES
+#define PAGE_BYTES 4096u            // the smallest that any page has
+#define SYSTEM_MARGIN (32ull << 20) // left to the rest of the machine when memory is short
+
+typedef enum granule_state {
+    CLOSED,
+    OPEN,
+    // Populated by moved page tables. The kernel joins such a mapping with no other one, and it
+    // needs replacing when it is closed.
+    MOVED,
+} granule_state;
+
+typedef struct cpu_space {
+    berth_space space;
+    unsigned char* reserved; // what mmap returned; `space.base` is aligned inside it
+    size_t reserved_bytes;
+    unsigned char states[]; // granule_state of each granule
+} cpu_space;
+
+static cpu_space* cpu_space_of(berth_space* space) { return (cpu_space*)space; }
+
+static berth_status no_memory(const char* what, uint64_t size, int error) {
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                      "%s of %llu bytes failed: %s",
+                      what,
+                      (unsigned long long)size,
+                      strerror(error));
+}
+
+// --- Mappings -----------------------------------------------------------------------------------
+
+/// Borders between mappings among granules first - 1 .. last, where `last` is one past the end.
+static uint64_t count_borders(const cpu_space* space, uint64_t first, uint64_t last) {
+    const uint64_t count = space->space.size_bytes / GRANULE;
+    uint64_t borders = 0;
+    for (uint64_t i = first == 0 ? 1 : first; i <= last && i < count; i++) {
+        const unsigned char left = space->states[i - 1], right = space->states[i];
+        borders += left != right || right == MOVED;
+    }
+    return borders;
+}
+
+static void set_states(berth_cpu_memory* memory,
+                       cpu_space* space,
+                       uint64_t offset,
+                       uint64_t size,
+                       granule_state state) {
+    const uint64_t first = offset / GRANULE, count = size / GRANULE;
+    memory->mapping_count -= count_borders(space, first, first + count);
+    memset(space->states + first, (int)state, count);
+    memory->mapping_count += count_borders(space, first, first + count);
+}
+
+static bool states_are(const cpu_space* space, uint64_t offset, uint64_t size, bool open) {
+    for (uint64_t i = offset / GRANULE; i < (offset + size) / GRANULE; i++) {
+        if ((space->states[i] != CLOSED) != open) return false;
+    }
+    return true;
+}
+
+/// Counts the mappings that a change may add. They are few beside the system's limit unless memory
+/// is cut very finely, and the program needs the rest.
+static berth_status check_mapping_room(const berth_cpu_memory* memory, uint64_t added) {
+    if (memory->mapping_count + added <= memory->mapping_limit) return BERTH_OK;
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                      "%llu mappings are in use, half of what vm.max_map_count allows",
+                      (unsigned long long)memory->mapping_count);
+}
+
+// --- Populating ---------------------------------------------------------------------------------
+
+/// Refuses what the system does not have: populating more than a control group allows kills the
+/// process. Reading the system's files costs as much as a granule, so their answer is used for a
+/// while.
+static berth_status check_system_memory(berth_cpu_memory* memory, uint64_t size) {
+    if (size <= memory->unwatched_bytes) {
+        memory->unwatched_bytes -= size;
+        return BERTH_OK;
+    }
+    uint64_t total, available;
+    if (berth_cpu_query_memory(NULL, &total, &available) != BERTH_OK) return BERTH_OK;
+    if (available < SYSTEM_MARGIN || available - SYSTEM_MARGIN < size)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                          "%llu bytes are needed, the system has %llu left",
+                          (unsigned long long)size,
+                          (unsigned long long)available);
+    memory->unwatched_bytes = (available - SYSTEM_MARGIN - size) / 8;
+    return BERTH_OK;
+}
+
+static void touch(unsigned char* base, uint64_t size) {
+    for (uint64_t at = 0; at < size; at += PAGE_BYTES)
+        ((volatile unsigned char*)base)[at] = 0;
+}
+
+/// Takes the access to [base, base + size) away and its memory back. Does not fail where the range
+/// was opened before: the same borders exist.
+static void close_granules(const berth_cpu_memory* memory,
+                           unsigned char* base,
+                           size_t size,
+                           bool moved) {
+    if (moved && mmap(base,
+                      size,
+                      PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                      -1,
+                      0) != MAP_FAILED) {
+        if (memory->huge == BERTH_HUGE_MADVISE) (void)madvise(base, size, MADV_HUGEPAGE);
+        return;
+    }
+    (void)madvise(base, size, MADV_DONTNEED);
+    (void)mprotect(base, size, PROT_NONE);
+}
+
+static berth_status populate(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
+    if (mprotect(base, size, PROT_READ | PROT_WRITE) != 0)
+        return no_memory("opening a range", size, errno);
+    int error;
+    do {
+        error = madvise(base, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+    } while (error == EINTR || error == EAGAIN);
+    if (error == EINVAL && memory->huge != BERTH_HUGE_HUGETLB) { // an older kernel
+        touch(base, size);
+        return BERTH_OK;
+    }
+    if (error == 0) return BERTH_OK;
+    close_granules(memory, base, size, false);
+    return no_memory("populating a range", size, error);
+}
+
+// --- Entries ------------------------------------------------------------------------------------
+
+/// True if the kernel moves page tables and leaves the source mapped, tried on one page.
+static bool try_moving_pages(void) {
+    const long page = sysconf(_SC_PAGESIZE);
+    if (page <= 0) return false;
+    const size_t size = (size_t)page;
+    unsigned char* pair =
+        mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pair == MAP_FAILED) return false;
+    pair[0] = 1;
+    const bool moved =
+        mremap(pair, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, pair + size) !=
+        MAP_FAILED;
+    const bool works = moved && pair[size] == 1;
+    (void)munmap(pair, 2 * size);
+    return works;
+}
+
+berth_status berth_cpu_memory_init(berth_cpu_memory* memory, berth_huge_pages huge) {
+    *memory = (berth_cpu_memory){
+        .huge = huge,
+        // With small pages a move is slower than a copy once the memory is touched again; pages of
+        // the huge page reserve cannot be moved this way.
+        .can_move_pages = huge == BERTH_HUGE_MADVISE && try_moving_pages(),
+        .mapping_limit = berth_cpu_query_mapping_limit(NULL) / 2,
+    };
+    return berth_mutex_init(&memory->lock);
+}
+
+void berth_cpu_memory_fini(berth_cpu_memory* memory) { berth_mutex_fini(&memory->lock); }
+
+/// Gives all parts of a range one common ancestor of page bookkeeping, so that the kernel joins
+/// neighbours again after they were opened and closed apart. Failing costs only mappings.
+static void share_page_bookkeeping(unsigned char* base, size_t size) {
+    if (mprotect(base, size, PROT_READ | PROT_WRITE) != 0) return;
+    (void)madvise(base, PAGE_BYTES, MADV_POPULATE_WRITE);
+    (void)madvise(base, PAGE_BYTES, MADV_DONTNEED);
+    (void)mprotect(base, size, PROT_NONE);
+}
+
+static void advise_space(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
+    if (memory->huge == BERTH_HUGE_HUGETLB) return;
+    share_page_bookkeeping(base, size);
+    (void)madvise(base, size, memory->huge == BERTH_HUGE_OFF ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+}
+
+static berth_status reserve_addresses(const berth_cpu_memory* memory,
+                                      cpu_space* space,
+                                      uint64_t size) {
+    uint64_t with_slack;
+    if (!berth_add_u64(size, GRANULE, &with_slack) || with_slack > SIZE_MAX / 2)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                          "%llu bytes of addresses cannot be reserved",
+                          (unsigned long long)size);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (memory->huge == BERTH_HUGE_HUGETLB) flags |= MAP_HUGETLB | MAP_HUGE_2MB;
+    unsigned char* at = mmap(NULL, (size_t)with_slack, PROT_NONE, flags, -1, 0);
+    if (at == MAP_FAILED) return no_memory("reserving addresses", with_slack, errno);
+    space->reserved = at;
+    space->reserved_bytes = (size_t)with_slack;
+    const uintptr_t misaligned = (uintptr_t)at & (GRANULE - 1);
+    space->space.base = at + (misaligned == 0 ? 0 : GRANULE - misaligned);
+    return BERTH_OK;
+}
+
+berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
+                                     berth_device* device,
+                                     uint64_t size,
+                                     berth_space** out_space) {
+    const uint64_t granules = size / GRANULE;
+    cpu_space* made = berth_host_calloc(device->host, 1, sizeof *made + granules);
+    if (made == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for a space");
+    made->space = (berth_space){.device = device, .size_bytes = size};
+
+    berth_mutex_lock(&memory->lock);
+    berth_status status = check_mapping_room(memory, 3);
+    if (status == BERTH_OK) memory->mapping_count += 3; // the space and the slack around it
+    berth_mutex_unlock(&memory->lock);
+    if (status == BERTH_OK) {
+        status = reserve_addresses(memory, made, size);
+        if (status != BERTH_OK) {
+            berth_mutex_lock(&memory->lock);
+            memory->mapping_count -= 3;
+            berth_mutex_unlock(&memory->lock);
+        }
+    }
+    if (status != BERTH_OK) {
+        berth_host_free(device->host, made);
+        return status;
+    }
+    advise_space(memory, made->space.base, (size_t)size);
+    *out_space = &made->space;
+    return BERTH_OK;
+}
+
+void berth_cpu_space_release(berth_cpu_memory* memory, berth_space* space) {
+    cpu_space* released = cpu_space_of(space);
+    BERTH_CHECK(2, states_are(released, 0, space->size_bytes, false));
+    (void)munmap(released->reserved, released->reserved_bytes);
+    berth_mutex_lock(&memory->lock);
+    memory->mapping_count -= 3;
+    berth_mutex_unlock(&memory->lock);
+    berth_host_free(space->device->host, released);
+}
+
+/// Takes granules into the books before they are opened, so that others see what is to come.
+static berth_status open_books(berth_cpu_memory* memory,
+                               cpu_space* space,
+                               uint64_t offset,
+                               uint64_t size) {
+    berth_mutex_lock(&memory->lock);
+    BERTH_CHECK(2, states_are(space, offset, size, false));
+    berth_status status = check_mapping_room(memory, 2);
+    if (status == BERTH_OK) status = check_system_memory(memory, size);
+    if (status == BERTH_OK) set_states(memory, space, offset, size, OPEN);
+    berth_mutex_unlock(&memory->lock);
+    return status;
+}
+
+static void set_states_locked(berth_cpu_memory* memory,
+                              cpu_space* space,
+                              uint64_t offset,
+                              uint64_t size,
+                              granule_state state) {
+    berth_mutex_lock(&memory->lock);
+    set_states(memory, space, offset, size, state);
+    berth_mutex_unlock(&memory->lock);
+}
+
+berth_status berth_cpu_space_map(berth_cpu_memory* memory,
+                                 berth_space* space,
+                                 uint64_t offset,
+                                 uint64_t size) {
+    cpu_space* target = cpu_space_of(space);
+    BERTH_TRY(open_books(memory, target, offset, size));
+    const berth_status status = populate(memory, space->base + offset, (size_t)size);
+    if (status != BERTH_OK) set_states_locked(memory, target, offset, size, CLOSED);
+    return status;
+}
+
+static bool has_moved(const cpu_space* space, uint64_t offset, uint64_t size) {
+    return memchr(space->states + offset / GRANULE, MOVED, size / GRANULE) != NULL;
+}
+
+berth_status berth_cpu_space_unmap(berth_cpu_memory* memory,
+                                   berth_space* space,
+                                   uint64_t offset,
+                                   uint64_t size) {
+    cpu_space* source = cpu_space_of(space);
+    berth_mutex_lock(&memory->lock);
+    BERTH_CHECK(2, states_are(source, offset, size, true));
+    const berth_status status = check_mapping_room(memory, 2);
+    berth_mutex_unlock(&memory->lock);
+    if (status != BERTH_OK) return status;
+    close_granules(memory, space->base + offset, (size_t)size, has_moved(source, offset, size));
+    set_states_locked(memory, source, offset, size, CLOSED);
+    return BERTH_OK;
+}
+
+/// Moves the page tables of granules one by one, as many as will; returns the bytes moved. The
+/// sources stay open, without memory.
+static uint64_t move_pages(unsigned char* from, unsigned char* to, uint64_t size) {
+    uint64_t moved = 0;
+    while (moved < size && mremap(from + moved,
+                                  GRANULE,
+                                  GRANULE,
+                                  MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+                                  to + moved) != MAP_FAILED)
+        moved += GRANULE;
+    return moved;
+}
+
+/// After a move that stopped at `moved` bytes of `size`: what was moved goes back the same way, for
+/// which the mappings are there.
+static void undo_move(berth_cpu_memory* memory,
+                      cpu_space* source,
+                      uint64_t from,
+                      cpu_space* target,
+                      uint64_t to,
+                      uint64_t size,
+                      uint64_t moved) {
+    unsigned char* to_base = target->space.base + to;
+    const uint64_t back = move_pages(to_base, source->space.base + from, moved);
+    BERTH_CHECK(1, back == moved);
+    if (moved > 0) close_granules(memory, to_base, (size_t)moved, true);
+    berth_mutex_lock(&memory->lock);
+    set_states(memory, target, to, size, CLOSED);
+    set_states(memory, source, from, moved, MOVED);
+    berth_mutex_unlock(&memory->lock);
+}
+
+berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
+                                   berth_space* from_space,
+                                   uint64_t from,
+                                   berth_space* to_space,
+                                   uint64_t to,
+                                   uint64_t size) {
+    cpu_space* source = cpu_space_of(from_space);
+    cpu_space* target = cpu_space_of(to_space);
+    unsigned char* from_base = from_space->base + from;
+    unsigned char* to_base = to_space->base + to;
+
+    berth_mutex_lock(&memory->lock);
+    BERTH_CHECK(2, states_are(source, from, size, true) && states_are(target, to, size, false));
+    berth_status status = check_mapping_room(memory, size / GRANULE + 4);
+    if (status == BERTH_OK) set_states(memory, target, to, size, MOVED);
+    const bool source_moved = has_moved(source, from, size);
+    berth_mutex_unlock(&memory->lock);
+    if (status != BERTH_OK) return status;
+
+    const uint64_t moved = memory->can_move_pages ? move_pages(from_base, to_base, size) : 0;
+    const uint64_t rest = size - moved;
+    if (rest > 0) {
+        status = populate(memory, to_base + moved, (size_t)rest);
+        if (status != BERTH_OK) {
+            undo_move(memory, source, from, target, to, size, moved);
+            return status;
+        }
+        memcpy(to_base + moved, from_base + moved, (size_t)rest);
+    }
+    close_granules(memory, from_base, (size_t)size, source_moved);
+    berth_mutex_lock(&memory->lock);
+    set_states(memory, target, to + moved, rest, OPEN);
+    set_states(memory, source, from, size, CLOSED);
+    berth_mutex_unlock(&memory->lock);
+    return BERTH_OK;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spaces of the CPU device: reserved addresses whose granules are populated and given back.
+//
+// A reserved range is never left to others: closed granules stay mapped without access, so no
+// foreign mapping can come in between.
+#ifndef BERTH_DEVICE_CPU_MEMORY_H
+#define BERTH_DEVICE_CPU_MEMORY_H
+
+#include "base/thread.h"
+#include "device/cpu/cpu_device.h"
+
+#define BERTH_CPU_GRANULE_BYTES (2u << 20)
+
+/// Shared by the spaces of one device.
+typedef struct berth_cpu_memory {
+    berth_huge_pages huge;
+    bool can_move_pages;      ///< moving page tables works here
+    uint64_t mapping_limit;   ///< mappings of ours that the system may hold: half of what it allows
+    berth_mutex lock;         ///< guards what follows and the spaces' granule states
+    uint64_t mapping_count;   ///< an upper bound
+    uint64_t unwatched_bytes; ///< may be populated before the system's memory is looked at again
+} berth_cpu_memory;
+
+berth_status berth_cpu_memory_init(berth_cpu_memory* memory, berth_huge_pages huge);
+void berth_cpu_memory_fini(berth_cpu_memory* memory);
+
+/// The device's entries of the same names; the contract is berth_device_ops's.
+berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
+                                     berth_device* device,
+                                     uint64_t size,
+                                     berth_space** out_space);
+void berth_cpu_space_release(berth_cpu_memory* memory, berth_space* space);
+berth_status berth_cpu_space_map(berth_cpu_memory* memory,
+                                 berth_space* space,
+                                 uint64_t offset,
+                                 uint64_t size);
+berth_status berth_cpu_space_unmap(berth_cpu_memory* memory,
+                                   berth_space* space,
+                                   uint64_t offset,
+                                   uint64_t size);
+berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
+                                   berth_space* from_space,
+                                   uint64_t from,
+                                   berth_space* to_space,
+                                   uint64_t to,
+                                   uint64_t size);
+
+#endif // BERTH_DEVICE_CPU_MEMORY_H
