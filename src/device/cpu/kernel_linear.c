@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// The LINEAR kernel's driver: brings x to f32 rows, chooses between one row and tiles of many, and
+// splits the work over the team. The arithmetic is in kernel_linear_rows.h.
+#include "device/cpu/kernel_linear.h"
+
+#include "base/checked.h"
+#include "device/cpu/cpu_kernels.h"
+#include "device/cpu/kernel_convert.h"
+#include "device/cpu/kernel_matrix.h"
+
+#define PANEL_ROWS BERTH_LINEAR_PANEL_ROWS
+#define TILE_ROWS BERTH_LINEAR_TILE_ROWS
+#define DOT_BLOCK 128         ///< outputs of one row that a worker finishes at a time
+#define DOT_GROUP 4           ///< rows of w that are read together
+#define GROUP_PANELS 8        ///< panels that share one reading of x, at most
+#define GROUP_BYTES 262144    ///< of those panels, at most, as they are to stay in a core's cache
+#define CHUNK_ROWS 512        ///< rows of x that are converted at a time
+#define WORKER_PRODUCTS 65536 ///< multiply-adds that are worth waking a worker for
+#define ALIGNMENT 64
+
+/// What is known of a call before any data is seen.
+typedef struct plan {
+    int64_t rows;          ///< of x, all leading dims together
+    int64_t columns;       ///< N
+    int64_t k;             ///< K
+    int64_t padded;        ///< k rounded up to a block
+    int64_t x_stride;      ///< elements from row to row, if uniform
+    bool is_direct;        ///< x is read where it is, else from a converted chunk
+    bool is_native;        ///< w is decoded in registers
+    int64_t chunk_rows;    ///< rows of x done at a time
+    int64_t group_panels;  ///< panels in a worker's workspace
+    uint64_t x_bytes;      ///< workspace of the converted chunk
+    uint64_t worker_bytes; ///< workspace of each worker
+} plan;
+
+/// One chunk of rows.
+typedef struct job {
+    const plan* plan;
+    const berth_linear_isa* isa;
+    berth_dtype w_dtype;
+    const uint8_t* w;
+    int64_t w_row_bytes;
+    const float* bias; ///< NULL if there is none
+    const berth_view* x_view;
+    int64_t first_row; ///< of the chunk
+    int64_t rows;      ///< in the chunk
+    const float* x;    ///< first row of the chunk
+    int64_t x_stride;  ///< in floats
+    float* converted;  ///< where the chunk is converted to
+    uint8_t* y;        ///< first row of the chunk
+    int64_t y_value_bytes;
+    berth_from_f32_fn from_f32;
+    uint8_t* workers; ///< workspace of worker 0; the others follow. NULL if there is none
+} job;
+
+const berth_linear_isa* berth_linear_query_isa(void) {
+#if defined(__x86_64__)
+    switch (berth_cpu_query_isa()) {
+    case BERTH_CPU_ISA_AVX512:
+        return &berth_linear_isa_avx512;
+    case BERTH_CPU_ISA_AVX2:
+        return &berth_linear_isa_avx2;
+    case BERTH_CPU_ISA_PORTABLE:
+        break;
+    }
+#endif
+    return &berth_linear_isa_portable;
+}
+
+static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+static int64_t count_rows(const berth_view* x) {
+    int64_t rows = 1;
+    for (int32_t d = 0; d + 1 < x->rank; d++)
+        rows *= x->dims[d];
+    return rows;
+}
+
+/// Finds the distance of neighbouring rows; false if there is no single one.
+static bool find_row_stride(const berth_view* x, int64_t* out_stride) {
+    int64_t stride = 0;
+    int64_t inner = 0; // elements of the dims inside that have more than one entry
+    for (int32_t d = x->rank - 2; d >= 0; d--) {
+        if (x->dims[d] == 1) continue;
+        if (inner == 0) {
+            stride = x->strides[d];
+            inner = x->dims[d];
+        } else if (x->strides[d] == stride * inner) {
+            inner *= x->dims[d];
+        } else {
+            return false;
+        }
+    }
+    *out_stride = stride;
+    return true;
+}
+
+static const uint8_t* row_address(const berth_view* x, int64_t row, int64_t value_bytes) {
+    int64_t offset = 0;
+    for (int32_t d = x->rank - 2; d >= 0; d--) {
+        offset += row % x->dims[d] * x->strides[d];
+        row /= x->dims[d];
+    }
+    return (const uint8_t*)x->data + offset * value_bytes;
+}
+
+static void plan_worker(plan* p) {
+    const int64_t row_bytes = p->padded * (int64_t)sizeof(float);
+    const int64_t panel_bytes = PANEL_ROWS * row_bytes;
+    const int64_t panels = ceil_div(p->columns, PANEL_ROWS);
+    int64_t fit = panel_bytes == 0 ? GROUP_PANELS : GROUP_BYTES / panel_bytes;
+    if (fit < 1) fit = 1;
+    p->group_panels = at_most(at_most(fit, GROUP_PANELS), panels);
+    int64_t bytes = 0;
+    if (p->rows > 1) bytes = p->group_panels * panel_bytes;
+    if (!p->is_native) bytes += p->rows > 1 ? panel_bytes : DOT_GROUP * row_bytes;
+    p->worker_bytes = berth_round_up((uint64_t)bytes, ALIGNMENT);
+}
+
+static void plan_call(const berth_op_call* call, plan* p) {
+    const berth_view* x = &call->inputs[0];
+    const berth_view* w = &call->inputs[1];
+    *p = (plan){.rows = count_rows(x), .columns = w->dims[0], .k = w->dims[1]};
+    p->padded = ceil_div(p->k, BERTH_LINEAR_BLOCK) * BERTH_LINEAR_BLOCK;
+    p->is_direct = find_row_stride(x, &p->x_stride) && x->dtype == BERTH_F32 && p->padded == p->k;
+    p->is_native = berth_linear_query_isa()->dot[w->dtype] != NULL;
+    p->chunk_rows = p->is_direct ? p->rows : at_most(p->rows, CHUNK_ROWS);
+    const uint64_t chunk_bytes = (uint64_t)(p->chunk_rows * p->padded) * sizeof(float);
+    p->x_bytes = p->is_direct ? 0 : berth_round_up(chunk_bytes, ALIGNMENT);
+    plan_worker(p);
+}
+
+uint64_t berth_cpu_linear_scratch(const berth_op_call* call) {
+    plan p;
+    plan_call(call, &p);
+    return p.x_bytes + p.worker_bytes * berth_team_worker_count(call->team);
+}
+
+static float* worker_space(const job* j, uint32_t worker) {
+    if (j->plan->worker_bytes == 0) return NULL;
+    return (float*)(void*)(j->workers + worker * j->plan->worker_bytes);
+}
+
+/// Items are rows of the chunk.
+static void convert_rows(void* context, int64_t begin, int64_t end, uint32_t worker) {
+    (void)worker;
+    const job* j = context;
+    const plan* p = j->plan;
+    const berth_to_f32_fn to_f32 = berth_convert_query_to_f32(j->x_view->dtype);
+    for (int64_t r = begin; r < end; r++) {
+        float* to = j->converted + r * p->padded;
+        to_f32(row_address(j->x_view, j->first_row + r, j->y_value_bytes), to, p->k);
+        for (int64_t i = p->k; i < p->padded; i++)
+            to[i] = 0.0f;
+    }
+}
+
+/// Decodes `rows` rows of w from `first` on to f32 rows in `to`.
+static void decode_rows(const job* j, int64_t first, int64_t rows, float* to) {
+    const berth_to_f32_fn to_f32 = berth_convert_query_to_f32(j->w_dtype);
+    for (int64_t r = 0; r < rows; r++) {
+        to_f32(j->w + (first + r) * j->w_row_bytes, to + r * j->plan->k, j->plan->k);
+    }
+}
+
+static void dot_rows(const job* j, int64_t first, int64_t rows, float* space, float* out) {
+    const plan* p = j->plan;
+    if (p->is_native) {
+        j->isa->dot[j->w_dtype](
+            j->w + first * j->w_row_bytes, j->w_row_bytes, rows, j->x, p->k, out);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r += DOT_GROUP) {
+        const int64_t group = at_most(DOT_GROUP, rows - r);
+        decode_rows(j, first + r, group, space);
+        j->isa->dot[BERTH_F32](
+            (const uint8_t*)space, p->k * (int64_t)sizeof(float), group, j->x, p->k, out + r);
+    }
+}
+
+/// One row of x. Items are rows of w.
+static void one_row(void* context, int64_t begin, int64_t end, uint32_t worker) {
+    const job* j = context;
+    float out[DOT_BLOCK];
+    for (int64_t first = begin; first < end; first += DOT_BLOCK) {
+        const int64_t rows = at_most(DOT_BLOCK, end - first);
+        dot_rows(j, first, rows, worker_space(j, worker), out);
+        if (j->bias != NULL) {
+            for (int64_t i = 0; i < rows; i++)
+                out[i] += j->bias[first + i];
+        }
+        j->from_f32(out, j->y + first * j->y_value_bytes, rows);
+    }
+}
+
+static int64_t panel_columns(const plan* p, int64_t panel) {
+    return at_most(PANEL_ROWS, p->columns - panel * PANEL_ROWS);
+}
+
+/// `space` holds the group's panels; the rows of a type that is not native pass behind them.
+static void pack_panel(const job* j, int64_t panel, float* to, float* rows_space) {
+    const plan* p = j->plan;
+    const int64_t first = panel * PANEL_ROWS;
+    const int64_t rows = panel_columns(p, panel);
+    if (p->is_native) {
+        j->isa->pack[j->w_dtype](j->w + first * j->w_row_bytes, j->w_row_bytes, rows, p->k, to);
+        return;
+    }
+    decode_rows(j, first, rows, rows_space);
+    j->isa->pack[BERTH_F32](
+        (const uint8_t*)rows_space, p->k * (int64_t)sizeof(float), rows, p->k, to);
+}
+
+/// The tile of rows [row, row + rows) of the chunk and one panel.
+static void do_tile(const job* j, int64_t row, int64_t rows, int64_t panel, const float* packed) {
+    const plan* p = j->plan;
+    const int64_t first = panel * PANEL_ROWS;
+    const int64_t columns = panel_columns(p, panel);
+    const float* bias = j->bias == NULL ? NULL : j->bias + first;
+    const float* x = j->x + row * j->x_stride;
+    uint8_t* y = j->y + (row * p->columns + first) * j->y_value_bytes;
+    if (j->y_value_bytes == sizeof(float)) {
+        float* to = (float*)(void*)y;
+        j->isa->tile(x, j->x_stride, rows, packed, p->padded, bias, to, p->columns, columns);
+        return;
+    }
+    float out[TILE_ROWS * PANEL_ROWS];
+    j->isa->tile(x, j->x_stride, rows, packed, p->padded, bias, out, PANEL_ROWS, columns);
+    for (int64_t r = 0; r < rows; r++) {
+        j->from_f32(out + r * PANEL_ROWS, y + r * p->columns * j->y_value_bytes, columns);
+    }
+}
+
+/// Panels [panel_begin, panel_end) times rows [row_begin, row_end): a group of panels at a time, so
+/// that they stay in the core's cache while x passes.
+static void do_panels(const job* j,
+                      int64_t panel_begin,
+                      int64_t panel_end,
+                      int64_t row_begin,
+                      int64_t row_end,
+                      float* space) {
+    const plan* p = j->plan;
+    const int64_t panel_floats = PANEL_ROWS * p->padded;
+    float* rows_space = space + p->group_panels * panel_floats;
+    for (int64_t first = panel_begin; first < panel_end; first += p->group_panels) {
+        const int64_t panels = at_most(p->group_panels, panel_end - first);
+        for (int64_t i = 0; i < panels; i++) {
+            pack_panel(j, first + i, space + i * panel_floats, rows_space);
+        }
+        for (int64_t row = row_begin; row < row_end; row += TILE_ROWS) {
+            const int64_t rows = at_most(TILE_ROWS, row_end - row);
+            for (int64_t i = 0; i < panels; i++) {
+                do_tile(j, row, rows, first + i, space + i * panel_floats);
+            }
+        }
+    }
+}
+
+static void many_rows_by_panel(void* context, int64_t begin, int64_t end, uint32_t worker) {
+    const job* j = context;
+    do_panels(j, begin, end, 0, j->rows, worker_space(j, worker));
+}
+
+static void many_rows_by_tile(void* context, int64_t begin, int64_t end, uint32_t worker) {
+    const job* j = context;
+    const int64_t panels = ceil_div(j->plan->columns, PANEL_ROWS);
+    const int64_t row_end = at_most(end * TILE_ROWS, j->rows);
+    do_panels(j, 0, panels, begin * TILE_ROWS, row_end, worker_space(j, worker));
+}
+
+/// Items that make a worker's waking worth while, each of `products` multiply-adds.
+static int64_t grain_of(int64_t products) {
+    return products >= WORKER_PRODUCTS ? 1 : ceil_div(WORKER_PRODUCTS, products + 1);
+}
+
+static void do_chunk(job* j, berth_team* team) {
+    const plan* p = j->plan;
+    if (j->rows == 1) {
+        const int64_t grain = grain_of(p->k * DOT_GROUP) * DOT_GROUP;
+        berth_team_for(team, p->columns, grain, one_row, j);
+        return;
+    }
+    const int64_t panels = ceil_div(p->columns, PANEL_ROWS);
+    const int64_t tiles = ceil_div(j->rows, TILE_ROWS);
+    if (panels < 4 * (int64_t)berth_team_worker_count(team) && tiles > panels) {
+        const int64_t grain = grain_of(p->k * p->columns * TILE_ROWS);
+        berth_team_for(team, tiles, grain, many_rows_by_tile, j);
+    } else {
+        berth_team_for(team, panels, grain_of(p->k * PANEL_ROWS * j->rows), many_rows_by_panel, j);
+    }
+}
+
+static void take_chunk(job* j, int64_t first_row, int64_t rows, berth_team* team) {
+    const plan* p = j->plan;
+    j->first_row = first_row;
+    j->rows = rows;
+    if (p->is_direct) {
+        j->x = (const float*)j->x_view->data + first_row * p->x_stride;
+        j->x_stride = p->x_stride;
+    } else {
+        berth_team_for(team, rows, grain_of(p->k), convert_rows, j);
+        j->x = j->converted;
+        j->x_stride = p->padded;
+    }
+}
+
+void berth_cpu_linear(const berth_op_call* call) {
+    plan p;
+    plan_call(call, &p);
+    if (p.rows == 0 || p.columns == 0) return;
+    const berth_view* w = &call->inputs[1];
+    const berth_dtype y_dtype = call->outputs[0].dtype;
+    uint8_t* scratch = call->scratch;
+    job j = {
+        .plan = &p,
+        .isa = berth_linear_query_isa(),
+        .w_dtype = w->dtype,
+        .w = w->data,
+        .w_row_bytes = w->strides[0] * (int64_t)berth_dtype_query_info(w->dtype)->block_bytes,
+        .bias = call->input_count > 2 ? call->inputs[2].data : NULL,
+        .x_view = &call->inputs[0],
+        .converted = (float*)(void*)scratch,
+        .y_value_bytes = (int64_t)berth_dtype_query_info(y_dtype)->block_bytes,
+        .from_f32 = berth_convert_query_from_f32(y_dtype),
+        .workers = p.worker_bytes == 0 ? NULL : scratch + p.x_bytes,
+    };
+    for (int64_t row = 0; row < p.rows; row += p.chunk_rows) {
+        take_chunk(&j, row, at_most(p.chunk_rows, p.rows - row), call->team);
+        j.y = (uint8_t*)call->outputs[0].data + row * p.columns * j.y_value_bytes;
+        do_chunk(&j, call->team);
+    }
+}

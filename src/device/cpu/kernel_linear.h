@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of the LINEAR kernel: what each instruction set provides to the one driver.
+//
+// The order of summation, chosen so that one row and many give the same bits (L1): lane l of 16
+// adds up x[k] * w[k] for k = l, l + 16, l + 32, ... by fused multiply-add, starting from zero; at
+// the end the halves of the lanes are added (8, 4, 2, 1), then the bias. It is the natural order
+// for one row: quantised weights are decoded in registers, 16 neighbours of a row at a time. For
+// many rows a register tile of whole lane accumulators pays for its final sums with some percent of
+// the time (reading of weights stays contiguous, nothing is transposed). Keeping N in the lanes
+// instead would spare those sums, but one row would then need the weights of 16 rows transposed in
+// registers.
+//
+// L1: an output's bits depend on its row of x, its row of w, K and the bias alone.
+// L2: weights are converted exactly as kernel_convert does.
+#ifndef BERTH_DEVICE_CPU_KERNEL_LINEAR_H
+#define BERTH_DEVICE_CPU_KERNEL_LINEAR_H
+
+#include "berth/op.h"
+
+#define BERTH_LINEAR_BLOCK 32     ///< K is rounded up to whole blocks, with zeros
+#define BERTH_LINEAR_PANEL_ROWS 6 ///< rows of w that a panel holds side by side
+#define BERTH_LINEAR_TILE_ROWS 4  ///< rows of x that a tile takes at most
+
+/// Dot products of `rows` rows of w, `row_bytes` apart, with one row of x. `x` is
+/// [k rounded up to a block], zero from k on. Writes out[rows].
+typedef void (*berth_linear_dot_fn)(
+    const uint8_t* w, int64_t row_bytes, int64_t rows, const float* x, int64_t k, float* out);
+
+/// Decodes `rows` <= BERTH_LINEAR_PANEL_ROWS rows of w to a panel:
+/// [k rounded up to a block / 16][BERTH_LINEAR_PANEL_ROWS][16] f32, zero where there is no weight.
+typedef void (*berth_linear_pack_fn)(
+    const uint8_t* w, int64_t row_bytes, int64_t rows, int64_t k, float* panel);
+
+/// One tile: rows <= BERTH_LINEAR_TILE_ROWS of x, `x_stride` floats apart, times a panel. `k` is a
+/// multiple of the block. Adds bias[columns] unless NULL, and writes y[r * y_stride + c] for
+/// c < columns <= BERTH_LINEAR_PANEL_ROWS.
+typedef void (*berth_linear_tile_fn)(const float* x,
+                                     int64_t x_stride,
+                                     int64_t rows,
+                                     const float* panel,
+                                     int64_t k,
+                                     const float* bias,
+                                     float* y,
+                                     int64_t y_stride,
+                                     int64_t columns);
+
+/// One instruction set's part. `dot` and `pack` are indexed by berth_dtype; NULL where a type is
+/// not decoded in registers: its rows go through kernel_convert to f32 first.
+typedef struct berth_linear_isa {
+    berth_linear_dot_fn dot[BERTH_DTYPE_COUNT];
+    berth_linear_pack_fn pack[BERTH_DTYPE_COUNT];
+    berth_linear_tile_fn tile;
+} berth_linear_isa;
+
+extern const berth_linear_isa berth_linear_isa_portable;
+#if defined(__x86_64__)
+extern const berth_linear_isa berth_linear_isa_avx2;
+extern const berth_linear_isa berth_linear_isa_avx512;
+#endif
+
+/// The part for berth_cpu_query_isa().
+const berth_linear_isa* berth_linear_query_isa(void);
+
+/// The LINEAR kernel.
+void berth_cpu_linear(const berth_op_call* call);
+
+#endif // BERTH_DEVICE_CPU_KERNEL_LINEAR_H

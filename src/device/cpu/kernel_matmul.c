@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MATMUL kernel's driver: cuts every product of the batch into blocks, brings their operands to
+// a form that the tiles read, and splits the blocks over the team.
+#include "device/cpu/kernel_matmul.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "device/cpu/cpu_kernels.h"
+#include "device/cpu/kernel_convert.h"
+#include "device/cpu/kernel_matrix.h"
+
+#define TILE_ROWS BERTH_MATMUL_TILE_ROWS
+#define BLOCK_ROWS (16 * TILE_ROWS)
+#define BLOCK_COLUMNS BERTH_MATMUL_TILE_COLUMNS
+#define BLOCK_K 256               ///< products of a stretch: its piece of b stays in a core's cache
+#define STEP_K 32                 ///< of those, turned from columns to rows at a time
+#define PACK_ROWS (3 * TILE_ROWS) ///< rows from which on packing b pays
+#define VECTOR 16                 ///< columns are rounded up to this
+#define WORKER_PRODUCTS 65536     ///< multiply-adds that are worth waking a worker for
+#define ALIGNMENT 64
+
+/// A matrix of the batch in any strided form.
+typedef struct matrix {
+    const uint8_t* data;
+    int64_t row_stride; ///< elements
+    int64_t column_stride;
+} matrix;
+
+typedef struct job {
+    const berth_op_call* call;
+    berth_matmul_tile_fn tile;
+    berth_to_f32_fn to_f32;
+    berth_from_f32_fn from_f32;
+    int64_t value_bytes;
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    int64_t row_blocks;
+    int64_t column_blocks;
+    uint64_t worker_bytes;
+} job;
+
+/// One block of one product of the batch.
+typedef struct block {
+    matrix a; ///< from the block's first row on
+    matrix b; ///< from the block's first column on
+    int64_t rows;
+    int64_t columns;
+    uint8_t* out; ///< element [0, 0] of the block; rows are n elements apart
+    float* b_space;
+    float* a_space;
+    float* sums_space;
+} block;
+
+static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+static berth_matmul_tile_fn query_tile(void) {
+#if defined(__x86_64__)
+    switch (berth_cpu_query_isa()) {
+    case BERTH_CPU_ISA_AVX512:
+        return berth_matmul_tile_avx512;
+    case BERTH_CPU_ISA_AVX2:
+        return berth_matmul_tile_avx2;
+    case BERTH_CPU_ISA_PORTABLE:
+        break;
+    }
+#endif
+    return berth_matmul_tile_portable;
+}
+
+/// Floats of each worker's pieces of a, b and the sums.
+static uint64_t worker_bytes_for(int64_t m, int64_t k) {
+    const int64_t stretch = at_most(k, BLOCK_K);
+    const int64_t floats =
+        stretch * (BLOCK_COLUMNS + TILE_ROWS) + at_most(m, BLOCK_ROWS) * BLOCK_COLUMNS;
+    return berth_round_up((uint64_t)floats * sizeof(float), ALIGNMENT);
+}
+
+uint64_t berth_cpu_matmul_scratch(const berth_op_call* call) {
+    const berth_view* a = &call->inputs[0];
+    return worker_bytes_for(a->dims[a->rank - 2], a->dims[a->rank - 1]) *
+           berth_team_worker_count(call->team);
+}
+
+/// Address of product `batch` (of the output's leading dims) in an operand that is broadcast.
+static uint8_t* batch_address(const berth_view* x,
+                              const berth_view* out,
+                              int64_t batch,
+                              int64_t bytes) {
+    int64_t offset = 0;
+    for (int32_t d = out->rank - 3; d >= 0; d--) {
+        const int64_t index = batch % out->dims[d];
+        batch /= out->dims[d];
+        const int32_t at = d - (out->rank - x->rank);
+        if (at >= 0 && x->dims[at] != 1) offset += index * x->strides[at];
+    }
+    return (uint8_t*)x->data + offset * bytes;
+}
+
+static matrix matrix_of(const berth_view* x, const berth_view* out, int64_t batch, int64_t bytes) {
+    return (matrix){
+        .data = batch_address(x, out, batch, bytes),
+        .row_stride = x->strides[x->rank - 2],
+        .column_stride = x->strides[x->rank - 1],
+    };
+}
+
+static const uint8_t* element(const job* j, const matrix* x, int64_t row, int64_t column) {
+    return x->data + (row * x->row_stride + column * x->column_stride) * j->value_bytes;
+}
+
+/// Converts `count` <= BLOCK_K elements, `stride` elements apart.
+static void gather(const job* j, const uint8_t* from, int64_t stride, int64_t count, float* to) {
+    if (stride == 1) {
+        j->to_f32(from, to, count);
+        return;
+    }
+    uint32_t raw[BLOCK_K];
+    uint8_t* at = (uint8_t*)raw;
+    for (int64_t i = 0; i < count; i++) {
+        // Constant sizes, so that the copies become loads and stores.
+        if (j->value_bytes == 4) {
+            memcpy(at + 4 * i, from + i * stride * 4, 4);
+        } else {
+            memcpy(at + 2 * i, from + i * stride * 2, 2);
+        }
+    }
+    j->to_f32(raw, to, count);
+}
+
+/// Rows [k0, k0 + count) of the block's columns of b, to [count][width] in the block's space.
+static void pack_b(const job* j, const block* x, int64_t k0, int64_t count, int64_t width) {
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t c = x->columns; c < width; c++)
+            x->b_space[i * width + c] = 0.0f;
+    }
+    if (x->b.column_stride == 1) {
+        for (int64_t i = 0; i < count; i++) {
+            j->to_f32(element(j, &x->b, k0 + i, 0), x->b_space + i * width, x->columns);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i += STEP_K) {
+        const int64_t step = at_most(STEP_K, count - i);
+        for (int64_t c = 0; c < x->columns; c++) {
+            float column[STEP_K];
+            gather(j, element(j, &x->b, k0 + i, c), x->b.row_stride, step, column);
+            for (int64_t s = 0; s < step; s++)
+                x->b_space[(i + s) * width + c] = column[s];
+        }
+    }
+}
+
+static void point_at_b(const job* j, const block* x, int64_t k0, berth_matmul_tile* t) {
+    const bool is_readable = j->value_bytes == sizeof(float) && x->b.column_stride == 1 &&
+                             x->columns % VECTOR == 0 && x->rows < PACK_ROWS;
+    if (is_readable) {
+        t->b = (const float*)(const void*)element(j, &x->b, k0, 0);
+        t->b_row = x->b.row_stride;
+        return;
+    }
+    const int64_t width = ceil_div(x->columns, VECTOR) * VECTOR;
+    pack_b(j, x, k0, t->k, width);
+    t->b = x->b_space;
+    t->b_row = width;
+}
+
+static void point_at_a(
+    const job* j, const block* x, int64_t row, int64_t k0, berth_matmul_tile* t) {
+    if (j->value_bytes == sizeof(float)) {
+        t->a = (const float*)(const void*)element(j, &x->a, row, k0);
+        t->a_row = x->a.row_stride;
+        t->a_step = x->a.column_stride;
+        return;
+    }
+    for (int64_t r = 0; r < t->rows; r++) {
+        gather(j, element(j, &x->a, row + r, k0), x->a.column_stride, t->k, x->a_space + r * t->k);
+    }
+    t->a = x->a_space;
+    t->a_row = t->k;
+    t->a_step = 1;
+}
+
+static void multiply_block(const job* j, const block* x) {
+    const bool is_direct = j->value_bytes == sizeof(float) && x->columns % VECTOR == 0;
+    float* sums = is_direct ? (float*)(void*)x->out : x->sums_space;
+    berth_matmul_tile t = {
+        .columns = x->columns, .is_first = true, .sums_stride = is_direct ? j->n : BLOCK_COLUMNS};
+    int64_t k0 = 0;
+    do {
+        t.k = at_most(BLOCK_K, j->k - k0);
+        point_at_b(j, x, k0, &t);
+        for (int64_t row = 0; row < x->rows; row += TILE_ROWS) {
+            t.rows = at_most(TILE_ROWS, x->rows - row);
+            t.sums = sums + row * t.sums_stride;
+            point_at_a(j, x, row, k0, &t);
+            j->tile(&t);
+        }
+        t.is_first = false;
+        k0 += t.k;
+    } while (k0 < j->k);
+    if (is_direct) return;
+    for (int64_t row = 0; row < x->rows; row++) {
+        uint8_t* out = x->out + row * j->n * j->value_bytes;
+        j->from_f32(sums + row * t.sums_stride, out, x->columns);
+    }
+}
+
+/// Items are blocks: [batch][row block][column block].
+static void multiply_blocks(void* context, int64_t begin, int64_t end, uint32_t worker) {
+    const job* j = context;
+    const berth_view* out = &j->call->outputs[0];
+    float* space = (float*)(void*)((uint8_t*)j->call->scratch + worker * j->worker_bytes);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t column = item % j->column_blocks * BLOCK_COLUMNS;
+        const int64_t row = item / j->column_blocks % j->row_blocks * BLOCK_ROWS;
+        const int64_t batch = item / j->column_blocks / j->row_blocks;
+        block x = {
+            .a = matrix_of(&j->call->inputs[0], out, batch, j->value_bytes),
+            .b = matrix_of(&j->call->inputs[1], out, batch, j->value_bytes),
+            .rows = at_most(BLOCK_ROWS, j->m - row),
+            .columns = at_most(BLOCK_COLUMNS, j->n - column),
+            .out = (uint8_t*)out->data + ((batch * j->m + row) * j->n + column) * j->value_bytes,
+        };
+        x.a.data = element(j, &x.a, row, 0);
+        x.b.data = element(j, &x.b, 0, column);
+        const int64_t stretch = at_most(j->k, BLOCK_K);
+        x.b_space = space;
+        x.a_space = space + stretch * BLOCK_COLUMNS;
+        x.sums_space = x.a_space + stretch * TILE_ROWS;
+        multiply_block(j, &x);
+    }
+}
+
+void berth_cpu_matmul(const berth_op_call* call) {
+    const berth_view* a = &call->inputs[0];
+    const berth_view* out = &call->outputs[0];
+    job j = {
+        .call = call,
+        .tile = query_tile(),
+        .to_f32 = berth_convert_query_to_f32(a->dtype),
+        .from_f32 = berth_convert_query_from_f32(a->dtype),
+        .value_bytes = (int64_t)berth_dtype_query_info(a->dtype)->block_bytes,
+        .m = out->dims[out->rank - 2],
+        .n = out->dims[out->rank - 1],
+        .k = a->dims[a->rank - 1],
+    };
+    j.row_blocks = ceil_div(j.m, BLOCK_ROWS);
+    j.column_blocks = ceil_div(j.n, BLOCK_COLUMNS);
+    j.worker_bytes = worker_bytes_for(j.m, j.k);
+    int64_t items = j.row_blocks * j.column_blocks;
+    for (int32_t d = 0; d + 2 < out->rank; d++)
+        items *= out->dims[d];
+    if (items == 0) return;
+    const int64_t products =
+        at_most(j.m, BLOCK_ROWS) * at_most(j.n, BLOCK_COLUMNS) * at_most(j.k, INT64_C(1) << 40);
+    berth_team_for(call->team, items, WORKER_PRODUCTS / (products + 1) + 1, multiply_blocks, &j);
+}
