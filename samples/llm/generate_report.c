@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report's numbers, its table and its JSON.
+#include "generate_report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/// Copies Berth's counters of the step called `name`; false if it knows none.
+static bool find_counters(berth_runtime* runtime, const char* name, berth_step_counters* out) {
+    size_t count = berth_runtime_query_step_count(runtime);
+    for (size_t i = 0; i < count; i++) {
+        const char* step_name;
+        if (berth_runtime_query_step(runtime, i, &step_name, out) != BERTH_OK) return false;
+        if (strcmp(step_name, name) == 0) return true;
+    }
+    return false;
+}
+
+berth_status llm_report_collect(const llm_session* session,
+                                llm_report* out_report,
+                                llm_error* error) {
+    berth_runtime* runtime = berth_context_runtime(session->model->context);
+    *out_report =
+        (llm_report){.growth = session->growth, .file_weight_bytes = session->model->weight_bytes};
+    for (int kind = 0; kind < LLM_STEP_KIND_COUNT; kind++) {
+        if (session->steps[kind].runs == 0) continue;
+        llm_report_step* step = &out_report->steps[out_report->step_count++];
+        step->name = llm_step_kind_name((llm_step_kind)kind);
+        step->record = session->steps[kind];
+        if (!find_counters(runtime, step->name, &step->counters))
+            step->counters = (berth_step_counters){0};
+    }
+    berth_status status = berth_runtime_query_memory(runtime, &out_report->memory);
+    if (status != BERTH_OK) llm_fail(error, status, "%s", berth_last_error());
+    return status;
+}
+
+static double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
+
+static double per_second(uint64_t count, uint64_t ns) {
+    return ratio((double)count * 1e9, (double)ns);
+}
+
+/// Mean peak / lower bound over the replays of a kind.
+static double mean_ratio(const berth_step_counters* c) {
+    return ratio((double)c->ratio_sum_ppm * 1e-6, (double)c->ratio_runs);
+}
+
+static double coverage(const berth_step_counters* c) {
+    return ratio((double)c->placed_bytes, (double)c->allocated_bytes);
+}
+
+/// How often the bytes of a run's peak were used, compared with a place for each value.
+static double reuse_factor(const berth_step_counters* c) {
+    return ratio((double)c->sum_bytes, (double)c->peak_bytes);
+}
+
+static double planning_share(const llm_report_step* step) {
+    return ratio((double)step->counters.plan_ns, (double)step->record.run_ns);
+}
+
+/// A cell of the table.
+typedef struct cell {
+    char text[32];
+} cell;
+
+static cell format_count(uint64_t count) {
+    cell c;
+    snprintf(c.text, sizeof c.text, "%" PRIu64, count);
+    return c;
+}
+
+static cell format_number(double number, int digits, const char* unit) {
+    cell c;
+    snprintf(c.text, sizeof c.text, "%.*f%s", digits, number, unit);
+    return c;
+}
+
+static cell format_bytes(uint64_t bytes) {
+    static const char* const units[] = {" B", " KiB", " MiB", " GiB"};
+    double number = (double)bytes;
+    size_t unit = 0;
+    for (; number >= 1024.0 && unit < 3; unit++)
+        number /= 1024.0;
+    return format_number(number, unit == 0 ? 0 : 2, units[unit]);
+}
+
+static cell format_time(uint64_t ns) {
+    if (ns < 1000000) return format_number((double)ns * 1e-3, 1, " us");
+    if (ns < 1000000000) return format_number((double)ns * 1e-6, 1, " ms");
+    return format_number((double)ns * 1e-9, 2, " s");
+}
+
+/// Writes one cell of a row for one kind of step.
+typedef cell (*cell_fn)(const llm_report_step* step);
+
+static cell runs(const llm_report_step* s) { return format_count(s->counters.runs); }
+static cell hits(const llm_report_step* s) { return format_count(s->counters.hits); }
+static cell partial(const llm_report_step* s) { return format_count(s->counters.partial); }
+static cell recorded(const llm_report_step* s) { return format_count(s->counters.recorded); }
+static cell side_exits(const llm_report_step* s) { return format_count(s->counters.side_exits); }
+static cell late_misses(const llm_report_step* s) { return format_count(s->record.late_misses); }
+static cell plans(const llm_report_step* s) { return format_count(s->counters.plans); }
+static cell paths(const llm_report_step* s) { return format_count(s->counters.paths); }
+static cell evaluations(const llm_report_step* s) { return format_count(s->counters.evaluations); }
+static cell covered(const llm_report_step* s) {
+    return format_number(100.0 * coverage(&s->counters), 2, " %");
+}
+static cell peak(const llm_report_step* s) { return format_bytes(s->counters.peak_bytes); }
+static cell bound(const llm_report_step* s) { return format_bytes(s->counters.lower_bound_bytes); }
+static cell ratio_mean(const llm_report_step* s) {
+    return format_number(mean_ratio(&s->counters), 4, "");
+}
+static cell ratio_max(const llm_report_step* s) {
+    return format_number((double)s->counters.ratio_max_ppm * 1e-6, 4, "");
+}
+static cell unshared(const llm_report_step* s) { return format_bytes(s->counters.sum_bytes); }
+static cell reuse(const llm_report_step* s) {
+    return format_number(reuse_factor(&s->counters), 1, " x");
+}
+static cell pooled(const llm_report_step* s) { return format_bytes(s->counters.pool_bytes); }
+static cell planning(const llm_report_step* s) { return format_time(s->counters.plan_ns); }
+static cell share(const llm_report_step* s) {
+    return format_number(100.0 * planning_share(s), 4, " %");
+}
+static cell tokens(const llm_report_step* s) { return format_count(s->record.tokens); }
+static cell speed(const llm_report_step* s) {
+    return format_number(per_second(s->record.tokens, s->record.run_ns), 1, "");
+}
+
+static void print_row(FILE* out, const llm_report* report, const char* label, cell_fn fn) {
+    fprintf(out, "  %-34s", label);
+    for (size_t i = 0; i < report->step_count; i++)
+        fprintf(out, " %14s", fn(&report->steps[i]).text);
+    fputc('\n', out);
+}
+
+static void print_steps(FILE* out, const llm_report* report) {
+    static const struct {
+        const char* label;
+        cell_fn fn;
+    } rows[] = {
+        {"runs", runs},
+        {"hits", hits},
+        {"partial (some values from the pool)", partial},
+        {"recorded (no plan)", recorded},
+        {"side exits", side_exits},
+        {"misses after three lengths", late_misses},
+        {"paths", paths},
+        {"plans made", plans},
+        {"shapes evaluated", evaluations},
+        {"coverage", covered},
+        {"largest planned peak", peak},
+        {"its lower bound", bound},
+        {"peak / lower bound, mean", ratio_mean},
+        {"peak / lower bound, largest", ratio_max},
+        {"without sharing", unshared},
+        {"reuse factor", reuse},
+        {"most asked of the pool", pooled},
+        {"planning time", planning},
+        {"share of the steps' time", share},
+        {"tokens", tokens},
+        {"tokens/s", speed},
+    };
+    fprintf(out, "%-36s", "Steps");
+    for (size_t i = 0; i < report->step_count; i++)
+        fprintf(out, " %14s", report->steps[i].name);
+    fputc('\n', out);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        print_row(out, report, rows[i].label, rows[i].fn);
+}
+
+/// Memory by owner, from the list that makes the struct.
+static void print_memory(FILE* out, const llm_report* report) {
+    const berth_memory_stats* m = &report->memory;
+    const struct {
+        const char* label;
+        uint64_t bytes;
+    } rows[] = {
+        {"mapped now", m->mapped_bytes},
+        {"  frames of steps", m->frames_bytes},
+        {"  pool", m->pool_bytes},
+        {"  KV caches", m->kv_bytes},
+        {"  weights", m->weights_bytes},
+        {"  other", m->overhead_bytes},
+        {"most mapped at one time", m->peak_mapped_bytes},
+        {"asked of the pool now", m->requested_bytes},
+        {"Berth's own metadata", m->host_bytes},
+        {"weights in the model's file", report->file_weight_bytes},
+    };
+    fputs("Memory\n", out);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        fprintf(out, "  %-34s %14s\n", rows[i].label, format_bytes(rows[i].bytes).text);
+}
+
+static void print_comparison(FILE* out, const llm_report* report, const llm_comparison* other) {
+    fputs("Compared with planning off\n", out);
+    fprintf(
+        out, "  %-34s %14s\n", "tokens", other->tokens_are_identical ? "identical" : "DIFFERENT");
+    fprintf(out, "  %-34s %14s %14s\n", "", "as asked", "off");
+    fprintf(out,
+            "  %-34s %14s %14s\n",
+            "most mapped at one time",
+            format_bytes(report->memory.peak_mapped_bytes).text,
+            format_bytes(other->other->memory.peak_mapped_bytes).text);
+    for (size_t i = 0; i < report->step_count && i < other->other->step_count; i++) {
+        char label[48];
+        snprintf(label, sizeof label, "%s tokens/s", report->steps[i].name);
+        fprintf(out,
+                "  %-34s %14s %14s\n",
+                label,
+                speed(&report->steps[i]).text,
+                speed(&other->other->steps[i]).text);
+    }
+}
+
+void llm_report_print(FILE* out, const llm_report* report, const llm_comparison* comparison) {
+    fprintf(out,
+            "Answered %" PRIu64 " prompts: %" PRIu64 " tokens read, %" PRIu64 " made\n",
+            report->prompts,
+            report->prompt_tokens,
+            report->answer_tokens);
+    print_steps(out, report);
+    fprintf(out,
+            "Growth of the cache between steps: %" PRIu64 " times, %s copied, %s\n",
+            report->growth.count,
+            format_bytes(report->growth.copied_bytes).text,
+            format_time(report->growth.ns).text);
+    print_memory(out, report);
+    if (comparison != NULL) print_comparison(out, report, comparison);
+}
+
+static void write_step_json(FILE* out, const llm_report_step* step) {
+    const berth_step_counters* c = &step->counters;
+    fprintf(out, "{\"name\":\"%s\"", step->name);
+#define WRITE_COUNTER(name, help) fprintf(out, ",\"" #name "\":%" PRIu64, c->name);
+    BERTH_STEP_STATS_MAP(WRITE_COUNTER)
+#undef WRITE_COUNTER
+    fprintf(out,
+            ",\"late_misses\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"run_ns\":%" PRIu64
+            ",\"coverage\":%.6f,\"ratio_mean\":%.6f,\"ratio_max\":%.6f,\"reuse_factor\":%.3f"
+            ",\"planning_share\":%.8f,\"tokens_per_s\":%.2f}",
+            step->record.late_misses,
+            step->record.tokens,
+            step->record.run_ns,
+            coverage(c),
+            mean_ratio(c),
+            (double)c->ratio_max_ppm * 1e-6,
+            reuse_factor(c),
+            planning_share(step),
+            per_second(step->record.tokens, step->record.run_ns));
+}
+
+/// Writes the members of a report without the braces around them.
+static void write_members(FILE* out, const llm_report* report) {
+    fprintf(out,
+            "\"prompts\":%" PRIu64 ",\"prompt_tokens\":%" PRIu64 ",\"answer_tokens\":%" PRIu64
+            ",\"steps\":[",
+            report->prompts,
+            report->prompt_tokens,
+            report->answer_tokens);
+    for (size_t i = 0; i < report->step_count; i++) {
+        if (i > 0) fputc(',', out);
+        write_step_json(out, &report->steps[i]);
+    }
+    fprintf(out,
+            "],\"growth\":{\"count\":%" PRIu64 ",\"copied_bytes\":%" PRIu64 ",\"ns\":%" PRIu64
+            "},\"file_weight_bytes\":%" PRIu64 ",\"memory\":{",
+            report->growth.count,
+            report->growth.copied_bytes,
+            report->growth.ns,
+            report->file_weight_bytes);
+    const char* comma = "";
+#define WRITE_MEMORY(name, help)                                                                   \
+    fprintf(out, "%s\"" #name "\":%" PRIu64, comma, report->memory.name);                          \
+    comma = ",";
+    BERTH_MEMORY_STATS_MAP(WRITE_MEMORY)
+#undef WRITE_MEMORY
+    fputc('}', out);
+}
+
+void llm_report_write_json(FILE* out, const llm_report* report, const llm_comparison* comparison) {
+    fputc('{', out);
+    write_members(out, report);
+    if (comparison != NULL) {
+        fprintf(out,
+                ",\"identical\":%s,\"planning_off\":{",
+                comparison->tokens_are_identical ? "true" : "false");
+        write_members(out, comparison->other);
+        fputc('}', out);
+    }
+    fputs("}\n", out);
+}
