@@ -90,8 +90,10 @@ LANES_INLINE pair decode_q6_k(const uint8_t* row, int64_t index) {
 
 /// The last weights of a row that is no whole number of blocks, followed by zeros. Only plain types
 /// have such rows.
-LANES_INLINE pair
-decode_tail(decode_fn* decode, int64_t value_bytes, const uint8_t* row, int64_t k) {
+LANES_INLINE pair decode_tail(decode_fn* decode,
+                              int64_t value_bytes,
+                              const uint8_t* row,
+                              int64_t k) {
     _Alignas(float) uint8_t padded[BLOCK * sizeof(float)] = {0};
     const int64_t whole = k / BLOCK * BLOCK;
     memcpy(padded, row + whole * value_bytes, (size_t)((k - whole) * value_bytes));
@@ -103,8 +105,8 @@ LANES_INLINE void add_products(lanes* sum, pair weights, const float* x) {
     *sum = lanes_fma(lanes_load(x + LANES), weights.second, *sum);
 }
 
-/// Rows of quantised weights are short, and DOT_ROWS of them are read at once: too many short streams
-/// for a hardware prefetcher, so each block asks for its share of the rows that follow.
+/// Rows of quantised weights are short, and DOT_ROWS of them are read at once: too many short
+/// streams for a hardware prefetcher, so each block asks for its share of the rows that follow.
 LANES_INLINE void ask_ahead(const uint8_t* w, int64_t block_bytes, int64_t index) {
     const uint8_t* ahead = w + index * DOT_ROWS * block_bytes + AHEAD_BYTES;
     LANES_UNROLL for (int64_t line = 0; line < DOT_ROWS * block_bytes; line += 64) {
@@ -151,7 +153,15 @@ LANES_INLINE void dot(decode_fn* decode,
                       float* out) {
     int64_t r = 0;
     for (; r + DOT_ROWS <= rows; r += DOT_ROWS) {
-        dot_rows(decode, value_bytes, block_bytes, DOT_ROWS, w + r * row_bytes, row_bytes, x, k, out + r);
+        dot_rows(decode,
+                 value_bytes,
+                 block_bytes,
+                 DOT_ROWS,
+                 w + r * row_bytes,
+                 row_bytes,
+                 x,
+                 k,
+                 out + r);
     }
     for (; r < rows; r++) {
         dot_rows(decode, value_bytes, block_bytes, 1, w + r * row_bytes, row_bytes, x, k, out + r);
@@ -175,12 +185,14 @@ LANES_INLINE void pack(decode_fn* decode,
     const bool has_tail = value_bytes != 0 && k % BLOCK != 0;
     for (int64_t r = 0; r < rows; r++) {
         const uint8_t* row = w + r * row_bytes;
-        for (int64_t b = 0; b < blocks; b++) put_in_panel(panel, r, b, decode(row, b));
+        for (int64_t b = 0; b < blocks; b++)
+            put_in_panel(panel, r, b, decode(row, b));
         if (has_tail) put_in_panel(panel, r, blocks, decode_tail(decode, value_bytes, row, k));
     }
     const pair zeros = {lanes_zero(), lanes_zero()};
     for (int64_t r = rows; r < PANEL_ROWS; r++) {
-        for (int64_t b = 0; b < blocks + has_tail; b++) put_in_panel(panel, r, b, zeros);
+        for (int64_t b = 0; b < blocks + has_tail; b++)
+            put_in_panel(panel, r, b, zeros);
     }
 }
 
@@ -197,14 +209,14 @@ LANES_INLINE void pack(decode_fn* decode,
     X(Q6_K, q6_k, 0,  26)
 // clang-format on
 
-#define DEFINE_ROW_WORK(dtype, name, value_bytes, block_bytes)                                                  \
+#define DEFINE_ROW_WORK(dtype, name, value_bytes, block_bytes)                                     \
     static void dot_##name(const uint8_t* w,                                                       \
                            int64_t row_bytes,                                                      \
                            int64_t rows,                                                           \
                            const float* x,                                                         \
                            int64_t k,                                                              \
                            float* out) {                                                           \
-        dot(decode_##name, value_bytes, block_bytes, w, row_bytes, rows, x, k, out);                            \
+        dot(decode_##name, value_bytes, block_bytes, w, row_bytes, rows, x, k, out);               \
     }                                                                                              \
     static void pack_##name(                                                                       \
         const uint8_t* w, int64_t row_bytes, int64_t rows, int64_t k, float* panel) {              \
@@ -212,15 +224,11 @@ LANES_INLINE void pack(decode_fn* decode,
     }
 LINEAR_TYPES(DEFINE_ROW_WORK)
 
-#define DOT_ENTRY(dtype, name, value_bytes, block_bytes) [BERTH_##dtype] = dot_##name,
-#define PACK_ENTRY(dtype, name, value_bytes, block_bytes) [BERTH_##dtype] = pack_##name,
+#define ROW_WORK(dtype, name, value_bytes, block_bytes)                                            \
+    .dot[BERTH_##dtype] = dot_##name, .pack[BERTH_##dtype] = pack_##name,
 
 /// Defines the instruction set's table, given its tile function.
 #define DEFINE_LINEAR_ISA(symbol, tile_function)                                                   \
-    const berth_linear_isa symbol = {                                                              \
-        .dot = {LINEAR_TYPES(DOT_ENTRY)},                                                          \
-        .pack = {LINEAR_TYPES(PACK_ENTRY)},                                                        \
-        .tile = tile_function,                                                                     \
-    }
+    const berth_linear_isa symbol = {LINEAR_TYPES(ROW_WORK).tile = tile_function}
 
 #endif // BERTH_DEVICE_CPU_KERNEL_LINEAR_ROWS_H
