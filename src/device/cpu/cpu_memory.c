@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/raw_memory.h"
 #include "device/cpu/cpu_system.h"
 
 // Newer than the oldest headers this compiles with.
@@ -112,11 +113,6 @@ static berth_status check_system_memory(berth_cpu_memory* memory, uint64_t size)
     return BERTH_OK;
 }
 
-static void touch(unsigned char* base, uint64_t size) {
-    for (uint64_t at = 0; at < size; at += PAGE_BYTES)
-        ((volatile unsigned char*)base)[at] = 0;
-}
-
 /// Takes the access to [base, base + size) away and its memory back. Does not fail where the range
 /// was opened before: the same borders exist.
 static void close_granules(const berth_cpu_memory* memory,
@@ -144,7 +140,7 @@ static berth_status populate(const berth_cpu_memory* memory, unsigned char* base
         error = madvise(base, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
     } while (error == EINTR || error == EAGAIN);
     if (error == EINVAL && memory->huge != BERTH_HUGE_HUGETLB) { // an older kernel
-        touch(base, size);
+        berth_raw_fill(base, 0, size);
         return BERTH_OK;
     }
     if (error == 0) return BERTH_OK;
@@ -371,7 +367,7 @@ berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
             undo_move(memory, source, from, target, to, size, moved);
             return status;
         }
-        memcpy(to_base + moved, from_base + moved, (size_t)rest);
+        berth_raw_copy(to_base + moved, from_base + moved, (size_t)rest);
     }
     close_granules(memory, from_base, (size_t)size, source_moved);
     berth_mutex_lock(&memory->lock);

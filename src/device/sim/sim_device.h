@@ -8,20 +8,21 @@
 
 /// The calls that can be counted and made to fail: X(ID).
 #define BERTH_SIM_CALL_MAP(X)                                                                      \
-    X(RESERVE) X(MAP) X(UNMAP) X(REMAP) X(STREAM_CREATE) X(LAUNCH) X(COPY) X(RECORD) X(WAIT)       \
-    X(WAIT_STREAM)
+    X(RESERVE)                                                                                     \
+    X(MAP) X(UNMAP) X(REMAP) X(STREAM_CREATE) X(LAUNCH) X(COPY) X(RECORD) X(WAIT) X(WAIT_STREAM)
 
 typedef enum berth_sim_call {
 #define BERTH_SIM_CALL_ENUM(id) BERTH_SIM_##id,
     BERTH_SIM_CALL_MAP(BERTH_SIM_CALL_ENUM)
 #undef BERTH_SIM_CALL_ENUM
-    BERTH_SIM_CALL_COUNT
+        BERTH_SIM_CALL_COUNT
 } berth_sim_call;
 
 typedef struct berth_sim_options {
     uint64_t capacity_bytes; ///< physical memory; 0 means 16 MiB
     uint64_t granule_bytes;  ///< power of two >= 4096; 0 means 64 KiB
-    /// Seeds how far each stream's queue runs on by itself at each call. 0: nothing runs before it is waited for.
+    /// Seeds how far each stream's queue runs on by itself at each call. 0: nothing runs before it
+    /// is waited for.
     uint64_t seed;
     bool no_remap; ///< leave BERTH_DEVICE_CAP_REMAP out
 } berth_sim_options;
