@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context's arena: frames of running steps, stacked in reserved space over populated granules. Used
-// under its context's lock; reclaim may come from other threads.
+// A context's arena: frames of running steps, stacked in reserved space over populated granules.
+// Used under its context's lock; reclaim may come from other threads.
 #ifndef BERTH_MEMORY_ARENA_H
 #define BERTH_MEMORY_ARENA_H
 
@@ -49,9 +49,9 @@ berth_status berth_arena_hold(berth_arena* arena, const void* data, uint64_t siz
 /// Ends a hold made with the same `data`. Old ranges without holds are given back.
 void berth_arena_drop(berth_arena* arena, const void* data);
 
-/// Gives back mapped granules above max(keep_bytes, the top frame's end) of the current range and all
-/// that old ranges can spare; on an asynchronous device only once the stream has passed (waits if `may_block`,
-/// else leaves it to a later call). Returns the bytes given back.
+/// Gives back mapped granules above max(keep_bytes, the top frame's end) of the current range and
+/// all that old ranges can spare; on an asynchronous device only once the stream has passed (waits
+/// if `may_block`, else leaves it to a later call). Returns the bytes given back.
 uint64_t berth_arena_trim(berth_arena* arena, uint64_t keep_bytes, bool may_block);
 
 void berth_arena_query_stats(const berth_arena* arena, berth_arena_stats* out_stats);

@@ -4,8 +4,9 @@
 //
 // M1: the bytes mapped for all owners plus the bytes promised never exceed the capacity.
 // M2: a granule has exactly one owner; the sum over owners is what is populated.
-// M3: a promise that was made can always be turned into mapped granules (unless the system itself fails).
-// M4: no address is unmapped while work enqueued on its stream before its release may be pending.
+// M3: a promise that was made can always be turned into mapped granules (unless the system itself
+// fails). M4: no address is unmapped while work enqueued on its stream before its release may be
+// pending.
 //
 // This header: the page store, one for each device of a runtime. Thread-safe.
 #ifndef BERTH_MEMORY_PAGE_STORE_H
@@ -27,7 +28,7 @@ typedef enum berth_owner {
 #define BERTH_OWNER_ENUM(id, name) BERTH_OWNER_##id,
     BERTH_OWNER_MAP(BERTH_OWNER_ENUM)
 #undef BERTH_OWNER_ENUM
-    BERTH_OWNER_COUNT
+        BERTH_OWNER_COUNT
 } berth_owner;
 
 typedef struct berth_store berth_store;
@@ -38,8 +39,8 @@ typedef struct berth_reservation {
 } berth_reservation;
 
 /// A way to get granules back when the store runs short. `reclaim` gives back what it can without
-/// blocking on a lock or on pending work, up to `wanted_bytes`, through berth_store_unmap, and returns how much. It is called
-/// without the store's lock, from any thread.
+/// blocking on a lock or on pending work, up to `wanted_bytes`, through berth_store_unmap, and
+/// returns how much. It is called without the store's lock, from any thread.
 typedef struct berth_reclaimer {
     struct berth_reclaimer* next; ///< the store's
     uint64_t id;                  ///< the store's
@@ -67,23 +68,25 @@ void berth_store_destroy(berth_store* store);
 
 berth_device* berth_store_device(const berth_store* store);
 
-/// Promises `bytes` (rounded up to granules), climbing the ladder of reclaimers if needed; adds them to `*reservation`.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY naming need, capacity, mapped by owner, promised; nothing changed.
-berth_status
-berth_store_reserve(berth_store* store, uint64_t bytes, berth_reservation* reservation);
+/// Promises `bytes` (rounded up to granules), climbing the ladder of reclaimers if needed; adds
+/// them to `*reservation`. Errors: BERTH_ERR_OUT_OF_MEMORY naming need, capacity, mapped by owner,
+/// promised; nothing changed.
+berth_status berth_store_reserve(berth_store* store,
+                                 uint64_t bytes,
+                                 berth_reservation* reservation);
 /// Takes back what is left of the promise; `reservation` may be NULL.
 void berth_store_unreserve(berth_store* store, berth_reservation* reservation);
 
-/// Maps granules for `owner`; draws on `reservation` first (NULL: none), then on what is free, climbing
-/// the ladder if needed. All or nothing.
+/// Maps granules for `owner`; draws on `reservation` first (NULL: none), then on what is free,
+/// climbing the ladder if needed. All or nothing.
 berth_status berth_store_map(berth_store* store,
                              berth_owner owner,
                              berth_reservation* reservation,
                              berth_space* space,
                              uint64_t offset,
                              uint64_t size);
-/// Gives mapped granules back to the system. A failure (reported once in the log) leaves them mapped and accounted and
-/// returns the error.
+/// Gives mapped granules back to the system. A failure (reported once in the log) leaves them
+/// mapped and accounted and returns the error.
 berth_status berth_store_unmap(
     berth_store* store, berth_owner owner, berth_space* space, uint64_t offset, uint64_t size);
 
@@ -91,7 +94,8 @@ berth_status berth_store_unmap(
 /// negative. Counted in mapped_by_owner and against the capacity; fails only if it would exceed it.
 berth_status berth_store_account(berth_store* store, berth_owner owner, int64_t bytes);
 
-/// `reclaimer` stays the caller's; it is called until removed. Remove waits until no call is under way.
+/// `reclaimer` stays the caller's; it is called until removed. Remove waits until no call is under
+/// way.
 void berth_store_add_reclaimer(berth_store* store, berth_reclaimer* reclaimer);
 void berth_store_remove_reclaimer(berth_store* store, berth_reclaimer* reclaimer);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reuse pool: serves every value that no plan places. One for each context, so that a released block can be
-// taken again at once by later work of the same stream. Thread-safe.
+// The reuse pool: serves every value that no plan places. One for each context, so that a released
+// block can be taken again at once by later work of the same stream. Thread-safe.
 #ifndef BERTH_MEMORY_POOL_H
 #define BERTH_MEMORY_POOL_H
 
@@ -48,16 +48,17 @@ berth_status berth_pool_create(const berth_host* host,
 /// Accepts NULL. All blocks have been given back. Waits for pending uses.
 void berth_pool_destroy(berth_pool* pool);
 
-/// Takes `size` bytes; granules that must be mapped are drawn from `reservation` (may be NULL) first.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing changed.
+/// Takes `size` bytes; granules that must be mapped are drawn from `reservation` (may be NULL)
+/// first. Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing
+/// changed.
 berth_status berth_pool_take(berth_pool* pool,
                              uint64_t size,
                              berth_reservation* reservation,
                              berth_block* out_block);
 /// Gives a block back; later work of the pool's stream may use it at once. Cannot fail.
 void berth_pool_give(berth_pool* pool, const berth_block* block);
-/// As give, but the block is not taken again before the uses of other streams are done. Cannot fail: without memory to
-/// remember them it waits.
+/// As give, but the block is not taken again before the uses of other streams are done. Cannot
+/// fail: without memory to remember them it waits.
 void berth_pool_give_after(berth_pool* pool,
                            const berth_block* block,
                            const berth_pool_use* uses,
@@ -66,8 +67,9 @@ void berth_pool_give_after(berth_pool* pool,
 /// The most bytes of granules that one take(size) can map, whatever the state of the pool.
 uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size);
 
-/// Gives idle granules back until `keep_bytes` of free mapped memory are left; on an asynchronous device only those whose
-/// last use the stream has passed (waits if `may_block`). Returns the bytes given back.
+/// Gives idle granules back until `keep_bytes` of free mapped memory are left; on an asynchronous
+/// device only those whose last use the stream has passed (waits if `may_block`). Returns the bytes
+/// given back.
 uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block);
 
 void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats);

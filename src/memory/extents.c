@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents and their bins: two levels of bits find a bin, a short walk in it the best fit.
+// Source: two-level segregated bins, Masmano et al., TLSF, ECRTS 2004; with best fit inside a bin.
+#include "memory/extents.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "device/device.h"
+
+#include <string.h>
+
+/// Extents looked at before a bin whose members all fit is taken instead.
+#define SEARCH_STEPS 32u
+#define NO_BIN UINT32_MAX
+
+static uint32_t highest_bit(uint64_t x) { return 63u - (uint32_t)__builtin_clzll(x); }
+
+/// The bin of extents of `size` bytes. Below 16 units every size has a bin of its own.
+static uint32_t bin_of(uint64_t size) {
+    const uint64_t units = size / BERTH_ALIGNMENT;
+    if (units < BERTH_EXTENT_STEPS) return (uint32_t)units;
+    const uint32_t octave = highest_bit(units) - 3;
+    const uint32_t step = (uint32_t)(units >> (octave - 1)) & (BERTH_EXTENT_STEPS - 1);
+    return octave * BERTH_EXTENT_STEPS + step;
+}
+
+/// The first bin at or above `bin` that is not empty, or NO_BIN.
+static uint32_t bin_at_or_above(const berth_extent_bins* bins, uint32_t bin) {
+    uint32_t octave = bin / BERTH_EXTENT_STEPS;
+    if (octave >= BERTH_EXTENT_OCTAVES) return NO_BIN;
+    uint32_t steps = bins->steps[octave] & (0xFFFFu << (bin % BERTH_EXTENT_STEPS));
+    if (steps == 0) {
+        const uint64_t octaves = bins->octaves & ~((UINT64_C(2) << octave) - 1);
+        if (octaves == 0) return NO_BIN;
+        octave = (uint32_t)__builtin_ctzll(octaves);
+        steps = bins->steps[octave];
+    }
+    return octave * BERTH_EXTENT_STEPS + (uint32_t)__builtin_ctz(steps);
+}
+
+/// The first bin at or below `bin` that is not empty, or NO_BIN.
+static uint32_t bin_at_or_below(const berth_extent_bins* bins, uint32_t bin) {
+    uint32_t octave = bin / BERTH_EXTENT_STEPS;
+    uint32_t steps = bins->steps[octave] & ((2u << (bin % BERTH_EXTENT_STEPS)) - 1);
+    if (steps == 0) {
+        const uint64_t octaves = bins->octaves & ((UINT64_C(1) << octave) - 1);
+        if (octaves == 0) return NO_BIN;
+        octave = highest_bit(octaves);
+        steps = bins->steps[octave];
+    }
+    return octave * BERTH_EXTENT_STEPS + highest_bit(steps);
+}
+
+static berth_extent_bins* bins_of(berth_extents* extents, berth_extent_state state) {
+    if (state == BERTH_EXTENT_FREE) return &extents->free;
+    return state == BERTH_EXTENT_HOLE ? &extents->holes : NULL;
+}
+
+static void bin_insert(berth_extents* extents, berth_extent_id id) {
+    berth_extent* extent = berth_extents_at(extents, id);
+    berth_extent_bins* bins = bins_of(extents, extent->state);
+    if (bins == NULL) return;
+    const uint32_t bin = bin_of(extent->size);
+    extent->bin_before = 0;
+    extent->bin_after = bins->heads[bin];
+    if (extent->bin_after != 0) berth_extents_at(extents, extent->bin_after)->bin_before = id;
+    bins->heads[bin] = id;
+    bins->steps[bin / BERTH_EXTENT_STEPS] |= (uint16_t)(1u << (bin % BERTH_EXTENT_STEPS));
+    bins->octaves |= UINT64_C(1) << (bin / BERTH_EXTENT_STEPS);
+}
+
+static void bin_remove(berth_extents* extents, berth_extent_id id) {
+    berth_extent* extent = berth_extents_at(extents, id);
+    berth_extent_bins* bins = bins_of(extents, extent->state);
+    if (bins == NULL) return;
+    if (extent->bin_after != 0)
+        berth_extents_at(extents, extent->bin_after)->bin_before = extent->bin_before;
+    if (extent->bin_before != 0) {
+        berth_extents_at(extents, extent->bin_before)->bin_after = extent->bin_after;
+        return;
+    }
+    const uint32_t bin = bin_of(extent->size);
+    const uint32_t octave = bin / BERTH_EXTENT_STEPS;
+    bins->heads[bin] = extent->bin_after;
+    if (extent->bin_after != 0) return;
+    bins->steps[octave] &= (uint16_t) ~(1u << (bin % BERTH_EXTENT_STEPS));
+    if (bins->steps[octave] == 0) bins->octaves &= ~(UINT64_C(1) << octave);
+}
+
+void berth_extents_init(berth_extents* extents, const berth_host* host) {
+    memset(extents, 0, sizeof *extents);
+    extents->host = host;
+}
+
+void berth_extents_fini(berth_extents* extents) {
+    berth_extent_vec_fini(&extents->records, extents->host);
+}
+
+berth_status berth_extents_prepare(berth_extents* extents, size_t count) {
+    while (extents->spare_count < count) {
+        const size_t next = extents->records.count;
+        if (next >= UINT32_MAX)
+            return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "a pool has too many blocks");
+        BERTH_TRY(berth_extent_vec_push(
+            &extents->records, extents->host, (berth_extent){.state = BERTH_EXTENT_SPARE}));
+        if (next != 0) berth_extents_return_spare(extents, (berth_extent_id)next);
+    }
+    return BERTH_OK;
+}
+
+berth_extent_id berth_extents_hide_spare(berth_extents* extents) {
+    const berth_extent_id id = extents->spare;
+    BERTH_CHECK(1, id != 0);
+    extents->spare = berth_extents_at(extents, id)->bin_after;
+    extents->spare_count--;
+    return id;
+}
+
+void berth_extents_return_spare(berth_extents* extents, berth_extent_id id) {
+    *berth_extents_at(extents, id) =
+        (berth_extent){.state = BERTH_EXTENT_SPARE, .bin_after = extents->spare};
+    extents->spare = id;
+    extents->spare_count++;
+}
+
+berth_extent_id berth_extents_add_region(berth_extents* extents,
+                                         uint64_t start,
+                                         uint64_t size,
+                                         uint32_t region) {
+    const berth_extent_id id = berth_extents_hide_spare(extents);
+    *berth_extents_at(extents, id) =
+        (berth_extent){.start = start, .size = size, .region = region, .state = BERTH_EXTENT_HOLE};
+    extents->bytes[BERTH_EXTENT_HOLE] += size;
+    bin_insert(extents, id);
+    return id;
+}
+
+void berth_extents_remove_region(berth_extents* extents, berth_extent_id id) {
+    const berth_extent* extent = berth_extents_at(extents, id);
+    BERTH_CHECK(2, extent->state == BERTH_EXTENT_HOLE && extent->before + extent->after == 0);
+    bin_remove(extents, id);
+    extents->bytes[BERTH_EXTENT_HOLE] -= extent->size;
+    berth_extents_return_spare(extents, id);
+}
+
+/// Splits `id`, which is in no bin, at `at`; the upper part is a new extent in no bin, which is
+/// returned.
+static berth_extent_id split(berth_extents* extents, berth_extent_id id, uint64_t at) {
+    const berth_extent_id upper_id = berth_extents_hide_spare(extents);
+    berth_extent* lower = berth_extents_at(extents, id);
+    berth_extent* upper = berth_extents_at(extents, upper_id);
+    *upper = *lower;
+    upper->start = at;
+    upper->size = lower->start + lower->size - at;
+    upper->before = id;
+    lower->size = at - lower->start;
+    lower->after = upper_id;
+    if (upper->after != 0) berth_extents_at(extents, upper->after)->before = upper_id;
+    return upper_id;
+}
+
+berth_extent_id berth_extents_take_out(berth_extents* extents,
+                                       berth_extent_id id,
+                                       uint64_t start,
+                                       uint64_t size,
+                                       berth_extent_state state) {
+    const berth_extent whole = *berth_extents_at(extents, id);
+    BERTH_CHECK(2, start >= whole.start && start + size <= whole.start + whole.size && size > 0);
+    BERTH_CHECK(2, bins_of(extents, state) == NULL);
+    bin_remove(extents, id);
+    berth_extent_id middle = id;
+    if (start > whole.start) {
+        middle = split(extents, id, start);
+        bin_insert(extents, id);
+    }
+    if (start + size < whole.start + whole.size)
+        bin_insert(extents, split(extents, middle, start + size));
+    berth_extent* taken = berth_extents_at(extents, middle);
+    taken->state = state;
+    extents->bytes[whole.state] -= size;
+    extents->bytes[state] += size;
+    return middle;
+}
+
+/// Lets `id` swallow the one after it; both are in no bin.
+static void swallow_after(berth_extents* extents, berth_extent_id id) {
+    berth_extent* extent = berth_extents_at(extents, id);
+    const berth_extent_id gone = extent->after;
+    const berth_extent* other = berth_extents_at(extents, gone);
+    extent->size += other->size;
+    extent->after = other->after;
+    if (extent->ticket == 0 || other->ticket == 0)
+        extent->ticket = 0;
+    else if (other->ticket > extent->ticket)
+        extent->ticket = other->ticket;
+    if (extent->visit < other->visit) extent->visit = other->visit;
+    if (extent->after != 0) berth_extents_at(extents, extent->after)->before = id;
+    berth_extents_return_spare(extents, gone);
+}
+
+berth_extent_id berth_extents_set(berth_extents* extents,
+                                  berth_extent_id id,
+                                  berth_extent_state state,
+                                  uint64_t ticket) {
+    berth_extent* extent = berth_extents_at(extents, id);
+    bin_remove(extents, id);
+    extents->bytes[extent->state] -= extent->size;
+    extents->bytes[state] += extent->size;
+    extent->state = state;
+    extent->ticket = ticket;
+    if (bins_of(extents, state) == NULL) return id;
+    const berth_extent_id after = extent->after;
+    if (after != 0 && berth_extents_at(extents, after)->state == state) {
+        bin_remove(extents, after);
+        swallow_after(extents, id);
+    }
+    const berth_extent_id before = extent->before;
+    if (before != 0 && berth_extents_at(extents, before)->state == state) {
+        bin_remove(extents, before);
+        swallow_after(extents, before);
+        id = before;
+    }
+    bin_insert(extents, id);
+    return id;
+}
+
+void berth_extents_join_after(berth_extents* extents, berth_extent_id id) {
+    const berth_extent* extent = berth_extents_at(extents, id);
+    BERTH_CHECK(2, extent->state == BERTH_EXTENT_BUSY && extent->after != 0);
+    BERTH_CHECK(2, berth_extents_at(extents, extent->after)->state == BERTH_EXTENT_BUSY);
+    swallow_after(extents, id);
+}
+
+/// True if `size` bytes fit into the extent at a multiple of `alignment`.
+static bool fits(const berth_extent* extent,
+                 uint64_t size,
+                 uint64_t alignment,
+                 uint64_t* out_start) {
+    const uint64_t start = berth_round_up(extent->start, alignment);
+    const uint64_t end = extent->start + extent->size;
+    if (start > end || end - start < size) return false;
+    *out_start = start;
+    return true;
+}
+
+/// Best fit among the first members of `bin`, at most `*steps` of them.
+static berth_extent_id search_bin(const berth_extents* extents,
+                                  berth_extent_id head,
+                                  uint64_t size,
+                                  uint64_t alignment,
+                                  uint32_t* steps,
+                                  uint64_t* out_start) {
+    berth_extent_id best = 0;
+    uint64_t best_size = UINT64_MAX;
+    for (berth_extent_id id = head; id != 0 && *steps > 0; (*steps)--) {
+        const berth_extent* extent = berth_extents_at(extents, id);
+        uint64_t start = 0;
+        if (extent->size < best_size && fits(extent, size, alignment, &start)) {
+            best = id;
+            best_size = extent->size;
+            *out_start = start;
+            if (best_size == size) break;
+        }
+        id = extent->bin_after;
+    }
+    return best;
+}
+
+/// Best fit in the bins from `bin` up, looking at no more than `steps` extents in all.
+static berth_extent_id search_up(const berth_extents* extents,
+                                 const berth_extent_bins* bins,
+                                 uint32_t bin,
+                                 uint64_t size,
+                                 uint64_t alignment,
+                                 uint32_t steps,
+                                 uint64_t* out_start) {
+    bin = bin_at_or_above(bins, bin);
+    while (bin != NO_BIN && steps > 0) {
+        const berth_extent_id id =
+            search_bin(extents, bins->heads[bin], size, alignment, &steps, out_start);
+        if (id != 0) return id;
+        bin = bin_at_or_above(bins, bin + 1);
+    }
+    return 0;
+}
+
+berth_extent_id berth_extents_find(const berth_extents* extents,
+                                   bool holes,
+                                   uint64_t size,
+                                   uint64_t alignment,
+                                   uint64_t* out_start) {
+    const berth_extent_bins* bins = holes ? &extents->holes : &extents->free;
+    const uint32_t low = bin_of(size);
+    berth_extent_id id = search_up(extents, bins, low, size, alignment, SEARCH_STEPS, out_start);
+    if (id != 0) return id;
+    // All members of these bins are as large as the worst alignment needs.
+    const uint32_t sure = bin_of(size + alignment - BERTH_ALIGNMENT) + 1;
+    id = search_up(extents, bins, sure, size, alignment, SEARCH_STEPS, out_start);
+    if (id != 0) return id;
+    // What follows a failure costs more than looking at all of them.
+    return search_up(extents, bins, low, size, alignment, UINT32_MAX, out_start);
+}
+
+/// The first member of the next bin that is not empty, `bin` included, in the walk's direction.
+static berth_extent_id first_of_bins(const berth_extents* extents, uint32_t bin, bool down) {
+    const uint32_t found =
+        down ? bin_at_or_below(&extents->free, bin) : bin_at_or_above(&extents->free, bin);
+    return found == NO_BIN ? 0 : extents->free.heads[found];
+}
+
+berth_extent_id berth_extents_walk_free(const berth_extents* extents,
+                                        berth_extent_id id,
+                                        uint64_t min_size,
+                                        bool down) {
+    const uint32_t lowest = bin_of(min_size);
+    const uint32_t highest = BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1;
+    if (id == 0) {
+        id = first_of_bins(extents, down ? highest : lowest, down);
+    } else {
+        const berth_extent* extent = berth_extents_at(extents, id);
+        const uint32_t bin = bin_of(extent->size);
+        id = extent->bin_after;
+        if (id == 0) {
+            if (down ? bin == 0 : bin == highest) return 0;
+            id = first_of_bins(extents, down ? bin - 1 : bin + 1, down);
+        }
+    }
+    while (id != 0 && berth_extents_at(extents, id)->size < min_size) {
+        const berth_extent* extent = berth_extents_at(extents, id);
+        const uint32_t bin = bin_of(extent->size);
+        if (bin < lowest) return 0;
+        id = extent->bin_after;
+        if (id != 0) continue;
+        if (down ? bin == 0 : bin == highest) return 0;
+        id = first_of_bins(extents, down ? bin - 1 : bin + 1, down);
+    }
+    return id;
+}
+
+uint64_t berth_extents_query_largest(const berth_extents* extents) {
+    uint64_t largest = 0;
+    const uint32_t highest = BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1;
+    for (berth_extent_id id = first_of_bins(extents, highest, true); id != 0;) {
+        const berth_extent* extent = berth_extents_at(extents, id);
+        if (extent->size > largest) largest = extent->size;
+        id = extent->bin_after;
+    }
+    return largest;
+}
+
+static bool is_on_border(uint64_t address, uint64_t granule_bytes) {
+    return address % granule_bytes == 0;
+}
+
+/// E1 and E3 for one extent and the one after it.
+static bool is_link_valid(const berth_extents* extents,
+                          berth_extent_id id,
+                          uint64_t granule_bytes) {
+    const berth_extent* extent = berth_extents_at(extents, id);
+    if (extent->size == 0 || extent->size % BERTH_ALIGNMENT != 0) return false;
+    const bool hole = extent->state == BERTH_EXTENT_HOLE;
+    if (hole && !is_on_border(extent->start, granule_bytes)) return false;
+    if (hole && !is_on_border(extent->start + extent->size, granule_bytes)) return false;
+    if (extent->after == 0) return true;
+    const berth_extent* next = berth_extents_at(extents, extent->after);
+    if (next->before != id || next->start != extent->start + extent->size) return false;
+    const bool joins = hole || extent->state == BERTH_EXTENT_FREE;
+    return next->region == extent->region && !(joins && next->state == extent->state);
+}
+
+/// E2 seen from the bins: every member has the right state and size; adds up their number.
+static bool are_bins_valid(const berth_extents* extents,
+                           const berth_extent_bins* bins,
+                           berth_extent_state state,
+                           size_t* out_count) {
+    *out_count = 0;
+    for (uint32_t bin = 0; bin < BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS; bin++) {
+        const uint32_t octave = bin / BERTH_EXTENT_STEPS;
+        const bool marked = (bins->steps[octave] >> (bin % BERTH_EXTENT_STEPS) & 1u) != 0;
+        if (marked != (bins->heads[bin] != 0)) return false;
+        if (marked && (bins->octaves >> octave & 1u) == 0) return false;
+        for (berth_extent_id id = bins->heads[bin]; id != 0; (*out_count)++) {
+            const berth_extent* extent = berth_extents_at(extents, id);
+            if (extent->state != state || bin_of(extent->size) != bin) return false;
+            id = extent->bin_after;
+        }
+    }
+    return true;
+}
+
+bool berth_extents_are_valid(const berth_extents* extents, uint64_t granule_bytes) {
+    uint64_t bytes[BERTH_EXTENT_STATE_COUNT] = {0};
+    size_t counts[BERTH_EXTENT_STATE_COUNT] = {0};
+    for (size_t i = 1; i < extents->records.count; i++) {
+        const berth_extent_id id = (berth_extent_id)i;
+        const berth_extent* extent = berth_extents_at(extents, id);
+        counts[extent->state]++;
+        bytes[extent->state] += extent->size;
+        if (extent->state == BERTH_EXTENT_SPARE) continue;
+        if (!is_link_valid(extents, id, granule_bytes)) return false;
+    }
+    size_t free_count = 0, hole_count = 0;
+    return are_bins_valid(extents, &extents->free, BERTH_EXTENT_FREE, &free_count) &&
+           are_bins_valid(extents, &extents->holes, BERTH_EXTENT_HOLE, &hole_count) &&
+           free_count == counts[BERTH_EXTENT_FREE] && hole_count == counts[BERTH_EXTENT_HOLE] &&
+           memcmp(bytes, extents->bytes, sizeof bytes) == 0;
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Books over stretches of addresses: each region is cut into extents that follow one another
+// without gaps; unused ones are found by size. Metadata lives outside of the memory, no device is
+// called. Not thread-safe.
+//
+// E1: the extents of a region cover it exactly; neighbours never both FREE, nor both HOLE.
+// E2: FREE and HOLE extents, and only they, stand in the bin of their size.
+// E3: a border between a HOLE and anything else is a border of granules.
+#ifndef BERTH_MEMORY_EXTENTS_H
+#define BERTH_MEMORY_EXTENTS_H
+
+#include "base/host.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+
+typedef enum berth_extent_state {
+    BERTH_EXTENT_SPARE, ///< no extent: a record to be used
+    BERTH_EXTENT_HOLE,  ///< reserved addresses, nothing mapped
+    BERTH_EXTENT_FREE,  ///< mapped, in no block
+    BERTH_EXTENT_USED,  ///< a block or a slab
+    BERTH_EXTENT_BUSY,  ///< on its way between two states: being mapped, unmapped or moved
+    BERTH_EXTENT_STATE_COUNT
+} berth_extent_state;
+
+/// Names an extent; 0 is none.
+typedef uint32_t berth_extent_id;
+
+typedef struct berth_extent {
+    uint64_t start; ///< address
+    uint64_t size;  ///< bytes, a multiple of BERTH_ALIGNMENT
+    /// FREE: all work on these bytes is enqueued before this ticket of the pool's stream; 0 if no
+    /// ticket has been issued since the last use.
+    uint64_t ticket;
+    berth_extent_id before, after;         ///< neighbours in the region; 0 at its ends
+    berth_extent_id bin_before, bin_after; ///< in the bin, or the list of spare records
+    uint32_t region;                       ///< of the pool's list
+    uint64_t visit;                        ///< the last walk that passed this extent over
+    berth_extent_state state;
+} berth_extent;
+
+BERTH_VEC_DEFINE(berth_extent_vec, berth_extent);
+
+#define BERTH_EXTENT_OCTAVES 40u
+#define BERTH_EXTENT_STEPS 16u ///< bins an octave
+
+/// Extents by size: bins of one 16th of an octave, with bits for those that are not empty.
+typedef struct berth_extent_bins {
+    uint64_t octaves;
+    uint16_t steps[BERTH_EXTENT_OCTAVES];
+    berth_extent_id heads[BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS];
+} berth_extent_bins;
+
+typedef struct berth_extents {
+    const berth_host* host;   ///< borrowed
+    berth_extent_vec records; ///< record 0 is never an extent
+    berth_extent_id spare;
+    size_t spare_count;
+    berth_extent_bins free;
+    berth_extent_bins holes;
+    uint64_t bytes[BERTH_EXTENT_STATE_COUNT]; ///< exact, by state
+} berth_extents;
+
+void berth_extents_init(berth_extents* extents, const berth_host* host);
+void berth_extents_fini(berth_extents* extents);
+
+/// Makes sure that `count` records are spare. Fails only for want of host memory.
+berth_status berth_extents_prepare(berth_extents* extents, size_t count);
+/// Takes a spare record out of everybody's reach; there is one.
+berth_extent_id berth_extents_hide_spare(berth_extents* extents);
+/// Gives a hidden record back.
+void berth_extents_return_spare(berth_extents* extents, berth_extent_id id);
+
+/// A new region, one HOLE. Needs a spare record. The id returned names the region's first extent
+/// for good.
+berth_extent_id berth_extents_add_region(berth_extents* extents,
+                                         uint64_t start,
+                                         uint64_t size,
+                                         uint32_t region);
+/// Forgets a region that is one HOLE.
+void berth_extents_remove_region(berth_extents* extents, berth_extent_id id);
+
+static inline berth_extent* berth_extents_at(const berth_extents* extents, berth_extent_id id) {
+    return &extents->records.items[id];
+}
+
+/// Takes [start, start + size) out of the extent `id`, which covers it, and gives it `state`, USED
+/// or BUSY; what remains on either side keeps the old state. Returns the extent that is exactly the
+/// stretch. Needs a spare record for each side that remains.
+berth_extent_id berth_extents_take_out(berth_extents* extents,
+                                       berth_extent_id id,
+                                       uint64_t start,
+                                       uint64_t size,
+                                       berth_extent_state state);
+/// Changes the state and, for FREE and HOLE, joins equal neighbours; returns the extent that now
+/// contains it. `ticket` is that of a FREE one. Needs nothing.
+berth_extent_id berth_extents_set(berth_extents* extents,
+                                  berth_extent_id id,
+                                  berth_extent_state state,
+                                  uint64_t ticket);
+/// Joins two BUSY neighbours, `id` and the one after it.
+void berth_extents_join_after(berth_extents* extents, berth_extent_id id);
+
+/// Finds the FREE (or, with `holes`, the HOLE) extent that fits `size` bytes at a multiple of
+/// `alignment` best, and where; 0 if there is none.
+berth_extent_id berth_extents_find(const berth_extents* extents,
+                                   bool holes,
+                                   uint64_t size,
+                                   uint64_t alignment,
+                                   uint64_t* out_start);
+/// Walks the FREE extents of at least `min_size` bytes by bins: `id` 0 gives the first one, another
+/// the next; 0 at the end. `down` goes from large to small.
+berth_extent_id berth_extents_walk_free(const berth_extents* extents,
+                                        berth_extent_id id,
+                                        uint64_t min_size,
+                                        bool down);
+
+/// The size of the largest FREE extent.
+uint64_t berth_extents_query_largest(const berth_extents* extents);
+
+/// Checks E1 to E3 and the counters.
+bool berth_extents_are_valid(const berth_extents* extents, uint64_t granule_bytes);
+
+#endif // BERTH_MEMORY_EXTENTS_H

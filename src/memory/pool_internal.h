@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of a pool, shared by its files. A pool's memory lies in regions of reserved addresses
+// cut into extents; small blocks come from slabs, which are extents too. So there is no wall
+// between sizes: what one kind gives back, any other can take.
+//
+// The lock is never held while granules are mapped, unmapped or moved: what is under way is BUSY,
+// which nobody else touches. So the store may ask this very pool to give memory back while it waits
+// for some.
+#ifndef BERTH_MEMORY_POOL_INTERNAL_H
+#define BERTH_MEMORY_POOL_INTERNAL_H
+
+#include "base/thread.h"
+#include "memory/extents.h"
+#include "memory/pool.h"
+#include "memory/slabs.h"
+
+/// Reserved addresses; `space` is NULL in a list entry that can be used again.
+typedef struct berth_pool_region {
+    berth_space* space;
+    berth_extent_id first; ///< the extent at its start
+} berth_pool_region;
+
+/// A block that was given back while other streams may still use it.
+typedef struct berth_pool_pending {
+    berth_block block;
+    berth_pool_use* uses;
+    size_t use_count;
+} berth_pool_pending;
+
+BERTH_VEC_DEFINE(berth_pool_region_vec, berth_pool_region);
+BERTH_VEC_DEFINE(berth_pool_pending_vec, berth_pool_pending);
+
+struct berth_pool {
+    berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const pool
+    berth_mutex mutex;
+    const berth_host* host;
+    berth_store* store;
+    berth_stream* stream;
+    uint64_t granule_bytes;
+    bool is_async;
+    bool can_remap;
+    bool has_bypass;
+    berth_pool_bypass bypass;
+    berth_reclaimer reclaimer;
+
+    berth_extents extents;
+    berth_slabs slabs;
+    berth_pool_region_vec regions;
+    berth_pool_pending_vec pending;
+    size_t pending_cursor;
+    uint64_t visit; ///< numbers the walks of berth_pool_release_pages
+
+    uint64_t mapped_bytes;
+    uint64_t requested_bytes;
+    uint64_t peak_requested_bytes;
+    uint64_t blocks;
+    uint64_t takes;
+    uint64_t maps; ///< takes that mapped something
+};
+
+// All below: the lock is held before and after; functions marked "unlocks" let go of it in between.
+
+/// Marks memory as out of bounds for sanitizers, where no enqueued work can still come to it.
+void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size);
+/// Makes `id` FREE (poisoned where sanitizers look) and joins it with its neighbours.
+berth_extent_id berth_pool_free_extent(berth_pool* pool, berth_extent_id id, uint64_t ticket);
+/// Turns empty slabs back into free extents.
+void berth_pool_flush_slabs(berth_pool* pool);
+
+// pool_pages.c
+
+/// Maps what is missing for an extent of `size` bytes at a multiple of `alignment` (at most a
+/// granule);
+/// `*out_id` is exactly that, USED. Unlocks.
+berth_status berth_pool_grow(berth_pool* pool,
+                             uint64_t size,
+                             uint64_t alignment,
+                             berth_reservation* reservation,
+                             berth_extent_id* out_id);
+/// Gives granules back to the store until FREE extents hold `keep_bytes` or `limit_bytes` are given
+/// back; returns the bytes. Unlocks.
+uint64_t berth_pool_release_pages(berth_pool* pool,
+                                  uint64_t keep_bytes,
+                                  uint64_t limit_bytes,
+                                  bool may_block);
+/// Releases the address ranges that hold nothing, but for one if `keep_one`.
+void berth_pool_release_regions(berth_pool* pool, bool keep_one);
+
+// pool_pending.c
+
+/// Takes over a block with its uses and `own` (may be NULL) besides; false for want of host memory.
+bool berth_pool_pending_add(berth_pool* pool,
+                            const berth_block* block,
+                            const berth_pool_use* uses,
+                            size_t use_count,
+                            const berth_pool_use* own);
+/// Gives back up to `limit` pending blocks whose uses are done; returns how many. Unlocks (bypass
+/// only).
+size_t berth_pool_pending_poll(berth_pool* pool, size_t limit);
+/// Waits until every block pending now has been given back. Unlocks.
+void berth_pool_pending_wait(berth_pool* pool);
+/// Blocks until a use is done. A device that fails to wait is asked again a few times, then
+/// believed dead.
+void berth_pool_wait_use(const berth_pool_use* use);
+
+// pool.c
+
+/// Gives the memory of a block back without counting it. Unlocks (bypass only).
+void berth_pool_return_memory(berth_pool* pool, const berth_block* block);
+
+#endif // BERTH_MEMORY_POOL_INTERNAL_H
