@@ -93,9 +93,9 @@ __attribute__((target("avx512f"))) static double fma_loop(void) {
     for (int i = 0; i < 16; i++)
         sums[i] = _mm512_set1_ps((float)i);
     for (int n = 0; n < FMA_LOOPS; n++) {
-        // Opaque, so that nothing is computed beforehand.
+        // Opaque and volatile, so that nothing is computed beforehand or only once.
         for (int i = 0; i < 16; i++)
-            __asm__("vfmadd213ps %1, %1, %0" : "+v"(sums[i]) : "v"(factor));
+            __asm__ volatile("vfmadd213ps %1, %1, %0" : "+v"(sums[i]) : "v"(factor));
     }
     for (int i = 1; i < 16; i++)
         sums[0] = _mm512_add_ps(sums[0], sums[i]);
