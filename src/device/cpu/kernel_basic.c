@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills the table of basic kernels; the parts that they share.
+#include "device/cpu/kernel_basic.h"
+
+#include <string.h>
+
+#include "device/cpu/cpu_kernels.h"
+
+// --- walks
+// ------------------------------------------------------------------------------------------
+
+static void walk_start(berth_walk* walk, const berth_view* view) {
+    const berth_dtype_info* info = berth_dtype_query_info(view->dtype);
+    walk->data = view->data;
+    walk->dtype = view->dtype;
+    walk->rank = 0;
+    walk->item_bytes = (int64_t)info->block_bytes;
+}
+
+/// Appends a dimension, merged with the one before where they lie one behind the other.
+static void walk_append(berth_walk* walk, int64_t dim, int64_t stride_bytes) {
+    if (dim == 1) return;
+    const int32_t last = walk->rank - 1;
+    if (last >= 0 && walk->strides[last] == dim * stride_bytes) {
+        walk->dims[last] *= dim;
+        walk->strides[last] = stride_bytes;
+        return;
+    }
+    walk->dims[walk->rank] = dim;
+    walk->strides[walk->rank] = stride_bytes;
+    ++walk->rank;
+}
+
+void berth_walk_init(berth_walk* walk, const berth_view* view) {
+    const berth_dtype_info* info = berth_dtype_query_info(view->dtype);
+    walk_start(walk, view);
+    for (int32_t d = 0; d < view->rank; ++d) {
+        int64_t dim = view->dims[d];
+        if (d == view->rank - 1) dim /= (int64_t)info->block_values;
+        walk_append(walk, dim, view->strides[d] * walk->item_bytes);
+    }
+}
+
+void berth_walk_init_like(berth_walk* walk, const berth_view* view, const berth_view* shape) {
+    walk_start(walk, view);
+    const int32_t missing = shape->rank - view->rank;
+    for (int32_t d = 0; d < shape->rank; ++d) {
+        const bool repeated = d < missing || view->dims[d - missing] == 1;
+        walk_append(
+            walk, shape->dims[d], repeated ? 0 : view->strides[d - missing] * walk->item_bytes);
+    }
+}
+
+bool berth_walk_is_contiguous(const berth_walk* walk) {
+    return walk->rank == 0 || (walk->rank == 1 && walk->strides[0] == walk->item_bytes);
+}
+
+const unsigned char* berth_walk_at(const berth_walk* walk, int64_t index) {
+    const unsigned char* at = walk->data;
+    for (int32_t d = walk->rank; d-- > 0;) {
+        at += index % walk->dims[d] * walk->strides[d];
+        index /= walk->dims[d];
+    }
+    return at;
+}
+
+#define COPY_RUN(type)                                                                             \
+    do {                                                                                           \
+        type* out = (type*)target;                                                                 \
+        for (int64_t i = 0; i < count; ++i) {                                                      \
+            type item;                                                                             \
+            memcpy(&item, from + i * stride, sizeof item);                                         \
+            memcpy(out + i, &item, sizeof item);                                                   \
+        }                                                                                          \
+    } while (0)
+
+/// Copies `count` items that lie `stride` bytes apart.
+static void copy_run(
+    const unsigned char* from, int64_t stride, int64_t bytes, int64_t count, void* target) {
+    if (stride == bytes) {
+        memcpy(target, from, (size_t)(count * bytes));
+        return;
+    }
+    switch (bytes) {
+    case 1:
+        COPY_RUN(uint8_t);
+        break;
+    case 2:
+        COPY_RUN(uint16_t);
+        break;
+    case 4:
+        COPY_RUN(uint32_t);
+        break;
+    case 8:
+        COPY_RUN(uint64_t);
+        break;
+    default:
+        for (int64_t i = 0; i < count; ++i) {
+            memcpy((unsigned char*)target + i * bytes, from + i * stride, (size_t)bytes);
+        }
+        break;
+    }
+}
+
+void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void* target) {
+    if (count <= 0) return;
+    if (walk->rank == 0) {
+        memcpy(target, walk->data, (size_t)walk->item_bytes);
+        return;
+    }
+    const int32_t last = walk->rank - 1;
+    int64_t index[BERTH_MAX_RANK];
+    int64_t rest = begin;
+    const unsigned char* at = walk->data;
+    for (int32_t d = last; d >= 0; --d) {
+        index[d] = rest % walk->dims[d];
+        rest /= walk->dims[d];
+        at += index[d] * walk->strides[d];
+    }
+    unsigned char* out = target;
+    for (;;) {
+        const int64_t run = berth_min_i64(walk->dims[last] - index[last], count);
+        copy_run(at, walk->strides[last], walk->item_bytes, run, out);
+        count -= run;
+        if (count == 0) return;
+        out += run * walk->item_bytes;
+        at -= index[last] * walk->strides[last];
+        index[last] = 0;
+        for (int32_t d = last - 1; d >= 0; --d) { // the next row, carrying as an odometer does
+            at += walk->strides[d];
+            if (++index[d] < walk->dims[d]) break;
+            at -= index[d] * walk->strides[d];
+            index[d] = 0;
+        }
+    }
+}
+
+const float* berth_walk_f32(const berth_walk* walk, int64_t begin, int64_t count, float* buffer) {
+    const bool contiguous = berth_walk_is_contiguous(walk);
+    const unsigned char* direct = walk->data + begin * walk->item_bytes;
+    if (walk->dtype == BERTH_F32) {
+        if (contiguous) return (const float*)(const void*)direct;
+        berth_walk_copy(walk, begin, count, buffer);
+        return buffer;
+    }
+    uint16_t narrow[BERTH_CHUNK];
+    if (!contiguous) berth_walk_copy(walk, begin, count, narrow);
+    const void* from = contiguous ? (const void*)direct : narrow;
+    berth_convert_query_to_f32(walk->dtype)(from, buffer, count);
+    return buffer;
+}
+
+void berth_walk_i64(const berth_walk* walk, int64_t begin, int64_t count, int64_t* buffer) {
+    if (walk->dtype == BERTH_I64) {
+        berth_walk_copy(walk, begin, count, buffer);
+    } else if (walk->dtype == BERTH_I32) {
+        int32_t narrow[BERTH_CHUNK];
+        berth_walk_copy(walk, begin, count, narrow);
+        for (int64_t i = 0; i < count; ++i)
+            buffer[i] = narrow[i];
+    } else {
+        uint8_t narrow[BERTH_CHUNK];
+        berth_walk_copy(walk, begin, count, narrow);
+        for (int64_t i = 0; i < count; ++i)
+            buffer[i] = narrow[i];
+    }
+}
+
+// --- stores and shapes
+// --------------------------------------------------------------------------------
+
+void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64_t count) {
+    if (target != (const void*)values) berth_convert_query_from_f32(dtype)(values, target, count);
+}
+
+void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int64_t count) {
+    if (dtype == BERTH_I64) {
+        memcpy(target, values, (size_t)count * sizeof *values);
+    } else if (dtype == BERTH_I32) {
+        int32_t* out = target;
+        for (int64_t i = 0; i < count; ++i)
+            out[i] = (int32_t)values[i];
+    } else {
+        uint8_t* out = target;
+        for (int64_t i = 0; i < count; ++i)
+            out[i] = (uint8_t)values[i];
+    }
+}
+
+int64_t berth_view_count(const berth_view* view) {
+    int64_t count = 1;
+    for (int32_t d = 0; d < view->rank; ++d)
+        count *= view->dims[d];
+    return count;
+}
+
+int64_t berth_dtype_bytes(berth_dtype dtype) {
+    return (int64_t)berth_dtype_query_info(dtype)->block_bytes;
+}
+
+berth_cut berth_view_cut(const berth_view* view, int32_t dim) {
+    berth_cut cut = {.outer_count = 1, .size = view->dims[dim], .inner_count = 1};
+    for (int32_t d = 0; d < dim; ++d)
+        cut.outer_count *= view->dims[d];
+    for (int32_t d = dim + 1; d < view->rank; ++d)
+        cut.inner_count *= view->dims[d];
+    return cut;
+}
+
+void berth_run_range(const berth_op_call* call,
+                     int64_t count,
+                     int64_t grain,
+                     int64_t least,
+                     berth_range_fn fn,
+                     void* job) {
+    if (count <= 0) return;
+    if (call->team == NULL || count < least || count <= grain)
+        fn(job, 0, count, 0);
+    else
+        berth_team_for(call->team, count, grain, fn, job);
+}
+
+// --- tables
+// -------------------------------------------------------------------------------------------
+
+const berth_basic_rows* berth_basic_query_rows(void) {
+#if defined(__x86_64__)
+    const berth_cpu_isa isa = berth_cpu_query_isa();
+    if (isa >= BERTH_CPU_ISA_AVX512) return &berth_basic_rows_avx512;
+    if (isa >= BERTH_CPU_ISA_AVX2) return &berth_basic_rows_avx2;
+#endif
+    return &berth_basic_rows_portable;
+}
+
+void berth_cpu_fill_basic_kernels(berth_kernel* table) {
+    // Kernels ask for the rows of the instruction set at each call, so one function serves all.
+    berth_cpu_fill_create_kernels(table);
+    berth_cpu_fill_layout_kernels(table);
+    berth_cpu_fill_elementwise_kernels(table);
+    berth_cpu_fill_reduce_kernels(table);
+    berth_cpu_fill_norm_kernels(table);
+    berth_cpu_fill_attention_kernels(table);
+}

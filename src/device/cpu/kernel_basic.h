@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the basic kernels share: reading operands of any strides in row-major order, cutting work
+// into ranges for the team.
+//
+// K1: a result never depends on how the work was cut nor on the number of workers.
+// K2: a kernel reads an element of an operand that it may be in the place of before it writes
+// there.
+#ifndef BERTH_DEVICE_CPU_KERNEL_BASIC_H
+#define BERTH_DEVICE_CPU_KERNEL_BASIC_H
+
+#include "base/op_map.h"
+#include "berth/op.h"
+#include "device/cpu/kernel_basic_rows.h"
+#include "device/cpu/kernel_convert.h"
+
+/// Elements that kernels stage at once: a few such buffers of f32 stay in the first-level cache.
+#define BERTH_CHUNK 1024
+
+/// A view (repeated over a larger shape, perhaps) as a row-major sequence of items. Dimensions that
+/// lie one behind the other in memory are merged. Items are elements, or blocks of a quantised
+/// type.
+typedef struct berth_walk {
+    const unsigned char* data;
+    berth_dtype dtype;
+    int32_t rank;                    ///< 0 for a single item
+    int64_t item_bytes;              ///< bytes an item
+    int64_t dims[BERTH_MAX_RANK];    ///< items
+    int64_t strides[BERTH_MAX_RANK]; ///< bytes
+} berth_walk;
+
+/// The sequence of `view` itself.
+void berth_walk_init(berth_walk* walk, const berth_view* view);
+
+/// The sequence of `view` repeated over `shape`'s dimensions, which it broadcasts to.
+void berth_walk_init_like(berth_walk* walk, const berth_view* view, const berth_view* shape);
+
+/// True if the items lie one behind the other.
+bool berth_walk_is_contiguous(const berth_walk* walk);
+
+/// The address of item `index`.
+const unsigned char* berth_walk_at(const berth_walk* walk, int64_t index);
+
+/// Copies items [begin, begin + count) to `target`.
+void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void* target);
+
+/// Items [begin, begin + count) of a float type as f32, count <= BERTH_CHUNK: in place if they lie
+/// so, else in `buffer`, [BERTH_CHUNK].
+const float* berth_walk_f32(const berth_walk* walk, int64_t begin, int64_t count, float* buffer);
+
+/// Items [begin, begin + count) of i32, i64, u8 or bool, count <= BERTH_CHUNK, widened.
+void berth_walk_i64(const berth_walk* walk, int64_t begin, int64_t count, int64_t* buffer);
+
+/// Writes `count` f32 as elements of `dtype` (a float type) at `target`.
+void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64_t count);
+
+/// Writes `count` integers as elements of `dtype` (i32, i64, u8), keeping the low bits.
+void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int64_t count);
+
+/// The number of elements of `view`.
+int64_t berth_view_count(const berth_view* view);
+
+/// Bytes of an element of a plain type.
+int64_t berth_dtype_bytes(berth_dtype dtype);
+
+/// True for f32, f16, bf16.
+static inline bool berth_dtype_is_float(berth_dtype dtype) {
+    return dtype == BERTH_F32 || dtype == BERTH_F16 || dtype == BERTH_BF16;
+}
+
+static inline int64_t berth_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Runs `fn` over [0, count): on the team, in multiples of `grain`, if there are at least `least`
+/// items, else here. Nothing is run for count == 0.
+void berth_run_range(const berth_op_call* call,
+                     int64_t count,
+                     int64_t grain,
+                     int64_t least,
+                     berth_range_fn fn,
+                     void* job);
+
+/// A tensor cut at one dimension: element [outer, r, inner] is item (outer * size + r) *
+/// inner_count
+/// + inner of its sequence.
+typedef struct berth_cut {
+    int64_t outer_count;
+    int64_t size; ///< of the dimension
+    int64_t inner_count;
+} berth_cut;
+
+berth_cut berth_view_cut(const berth_view* view, int32_t dim);
+
+// The kernels of each file, [op id] = kernel.
+
+void berth_cpu_fill_create_kernels(berth_kernel* table); ///< FILL ARANGE RANDOM NOOP
+void berth_cpu_fill_layout_kernels(berth_kernel* table); ///< COPY CAST CAT EMBEDDING INDEX_COPY
+void berth_cpu_fill_elementwise_kernels(berth_kernel* table); ///< ADD .. MAXIMUM, AFFINE .. GELU
+void berth_cpu_fill_reduce_kernels(berth_kernel* table);      ///< SUM MEAN MAX ARGMAX SOFTMAX
+void berth_cpu_fill_norm_kernels(berth_kernel* table);        ///< RMS_NORM ROPE
+void berth_cpu_fill_attention_kernels(berth_kernel* table);   ///< ATTENTION
+
+/// SOFTMAX.
+void berth_cpu_softmax(const berth_op_call* call);
+/// ROPE.
+void berth_cpu_rope(const berth_op_call* call);
+
+#endif // BERTH_DEVICE_CPU_KERNEL_BASIC_H

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inner loops over contiguous rows, once for each instruction set. Kernels bring operands of any
+// type and strides into this form.
+#ifndef BERTH_DEVICE_CPU_KERNEL_BASIC_ROWS_H
+#define BERTH_DEVICE_CPU_KERNEL_BASIC_ROWS_H
+
+#include "berth/dtype.h"
+
+typedef enum berth_binary {
+    BERTH_BINARY_ADD,
+    BERTH_BINARY_SUB,
+    BERTH_BINARY_MUL,
+    BERTH_BINARY_DIV,
+    BERTH_BINARY_MINIMUM,
+    BERTH_BINARY_MAXIMUM,
+    BERTH_BINARY_COUNT
+} berth_binary;
+
+typedef enum berth_unary {
+    BERTH_UNARY_NEG,
+    BERTH_UNARY_EXP,
+    BERTH_UNARY_SQRT,
+    BERTH_UNARY_TANH,
+    BERTH_UNARY_SIGMOID,
+    BERTH_UNARY_RELU,
+    BERTH_UNARY_SILU,
+    BERTH_UNARY_GELU,
+    BERTH_UNARY_COUNT
+} berth_unary;
+
+/// Of a row reduced in 16 partial results (S2 of kernel_basic_simd.h).
+#define BERTH_PARTIALS 16
+
+/// out[i] = a[i] op b[i]; `out` may be `a` or `b`, or else overlaps neither.
+typedef void (*berth_binary_fn)(void* out, const void* a, const void* b, int64_t count);
+
+/// out[i] = f(x[i]); `out` may be `x`.
+typedef void (*berth_unary_fn)(float* out, const float* x, int64_t count);
+
+/// Keys that attention takes at a time: tiles start at multiples of this.
+#define BERTH_ATTENTION_TILE 64
+
+/// Where a query row of attention stands.
+typedef struct berth_attention_state {
+    float largest; ///< score so far; -infinity before the first
+    float total;   ///< of the powers e^(score - largest)
+} berth_attention_state;
+
+typedef struct berth_basic_rows {
+    berth_binary_fn binary_f32[BERTH_BINARY_COUNT];
+    berth_binary_fn binary_i32[BERTH_BINARY_COUNT]; ///< NULL for division
+    berth_binary_fn binary_i64[BERTH_BINARY_COUNT];
+    berth_binary_fn binary_u8[BERTH_BINARY_COUNT];
+    berth_unary_fn unary[BERTH_UNARY_COUNT];
+    void (*affine)(float* out, const float* x, int64_t count, float scale, float shift);
+
+    /// partial[i % 16] += x[i]
+    void (*sum)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
+    /// partial[i % 16] += x[i]^2
+    void (*sum_squares)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
+    /// partial[i % 16] = max(partial[i % 16], x[i]); NaN wins
+    void (*max)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
+    /// out[i] = e^(x[i] - shift); partial[i % 16] += out[i]; `out` may be `x`
+    void (*sum_exp)(
+        float partial[BERTH_PARTIALS], float* out, const float* x, int64_t count, float shift);
+    /// The sum of 16 partial sums in a fixed order.
+    float (*sum_partials)(const float partial[BERTH_PARTIALS]);
+    /// The largest of 16 partial results; NaN wins.
+    float (*max_partials)(const float partial[BERTH_PARTIALS]);
+    /// out[i] = x[i] * scale * weight[i], from the left; `out` may be `x`
+    void (*scale_by)(float* out, const float* x, const float* weight, int64_t count, float scale);
+
+    /// Sine and cosine, in f32, of angles in radians of any size.
+    void (*sincos)(const double* angle, float* out_sin, float* out_cos, int64_t count);
+    /// Adjacent pairs turned: out[i] = x[i] * cos[i] + x[i ^ 1] * sin[i] for an even `count`, each
+    /// angle standing twice, its first sine negated; `out` may be `x`.
+    void (*rotate_pairs)(
+        float* out, const float* x, const float* cos, const float* sin, int64_t count);
+    /// Pairs (x[i], x[i + count]) turned; `out` may be `x`.
+    void (*rotate_halves)(
+        float* out, const float* x, const float* cos, const float* sin, int64_t count);
+
+    /// to [depth, TILE] = the first `count` rows of `from` [TILE, depth], `stride` elements apart,
+    /// transposed; the other columns 0.
+    void (*transpose_tile)(
+        float* to, const float* from, int64_t stride, int64_t count, int64_t depth);
+    /// Turns a row's `count` scores (1 .. TILE) into powers relative to the largest score so far,
+    /// and what was summed before along with them: sums [columns], a multiple of 16 wide.
+    void (*attend)(
+        float* scores, int64_t count, berth_attention_state* state, float* sums, int64_t columns);
+    /// Adds what other keys gave to what was summed before.
+    void (*attend_merge)(berth_attention_state* state,
+                         float* sums,
+                         const berth_attention_state* other,
+                         const float* other_sums,
+                         int64_t columns);
+    /// c [rows, columns] += a [rows, depth] x b [depth, columns], each element in ascending order
+    /// of depth; strides in elements; `columns` is a multiple of 16.
+    void (*multiply_add)(float* c,
+                         int64_t c_stride,
+                         const float* a,
+                         int64_t a_stride,
+                         const float* b,
+                         int64_t b_stride,
+                         int64_t rows,
+                         int64_t depth,
+                         int64_t columns);
+} berth_basic_rows;
+
+extern const berth_basic_rows berth_basic_rows_portable;
+#if defined(__x86_64__)
+extern const berth_basic_rows berth_basic_rows_avx2;
+extern const berth_basic_rows berth_basic_rows_avx512;
+#endif
+
+/// The rows for berth_cpu_query_isa().
+const berth_basic_rows* berth_basic_query_rows(void);
+
+#endif // BERTH_DEVICE_CPU_KERNEL_BASIC_ROWS_H

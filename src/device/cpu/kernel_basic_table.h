@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of rows. Each of the three files that include this is compiled for another instruction
+// set and names its table by BERTH_BASIC_ROWS.
+#ifndef BERTH_DEVICE_CPU_KERNEL_BASIC_TABLE_H
+#define BERTH_DEVICE_CPU_KERNEL_BASIC_TABLE_H
+
+#include "device/cpu/kernel_attention_rows.h"
+#include "device/cpu/kernel_elementwise_rows.h"
+#include "device/cpu/kernel_norm_rows.h"
+#include "device/cpu/kernel_reduce_rows.h"
+
+#define BINARY_INT_TABLE(type)                                                                     \
+    {                                                                                              \
+        [BERTH_BINARY_ADD] = add_##type, [BERTH_BINARY_SUB] = sub_##type,                          \
+        [BERTH_BINARY_MUL] = mul_##type, [BERTH_BINARY_MINIMUM] = minimum_##type,                  \
+        [BERTH_BINARY_MAXIMUM] = maximum_##type,                                                   \
+    }
+
+const berth_basic_rows BERTH_BASIC_ROWS = {
+    .binary_f32 = {add_f32, sub_f32, mul_f32, div_f32, minimum_f32, maximum_f32},
+    .binary_i32 = BINARY_INT_TABLE(int32_t),
+    .binary_i64 = BINARY_INT_TABLE(int64_t),
+    .binary_u8 = BINARY_INT_TABLE(uint8_t),
+    .unary = {neg_row, exp_row, sqrt_row, tanh_row, sigmoid_row, relu_row, silu_row, gelu_row},
+    .affine = affine_row,
+    .sum = sum_row,
+    .sum_squares = sum_squares_row,
+    .max = max_row,
+    .sum_exp = sum_exp_row,
+    .sum_partials = sum_partials,
+    .max_partials = max_partials,
+    .scale_by = scale_by_row,
+    .sincos = sincos_row,
+    .rotate_pairs = rotate_pairs_row,
+    .rotate_halves = rotate_halves_row,
+    .transpose_tile = transpose_tile_row,
+    .attend = attend_row,
+    .attend_merge = attend_merge_row,
+    .multiply_add = multiply_add_rows,
+};
+
+#endif // BERTH_DEVICE_CPU_KERNEL_BASIC_TABLE_H
