@@ -17,10 +17,10 @@ static void* take(void* self, size_t size, size_t alignment) {
     if (fail_at != 0 && (call == fail_at || (call > fail_at && atomic_load(&host->fail_after))))
         return NULL;
     const trailer end = {size, alignment};
-    unsigned char* block = NULL;
-    if (posix_memalign((void**)&block, alignment, size + sizeof end) != 0) return NULL;
+    void* block = NULL;
+    if (posix_memalign(&block, alignment, size + sizeof end) != 0) return NULL;
     memset(block, 0xCD, size);
-    memcpy(block + size, &end, sizeof end);
+    memcpy((unsigned char*)block + size, &end, sizeof end);
     atomic_fetch_add(&host->live_blocks, 1);
     atomic_fetch_add(&host->live_bytes, size);
     return block;

@@ -42,7 +42,7 @@ static inline double test_random_unit(test_random* random) {
 
 /// A number in [low, high).
 static inline float test_random_float(test_random* random, float low, float high) {
-    return (float)(low + ((double)high - (double)low) * test_random_unit(random));
+    return (float)((double)low + ((double)high - (double)low) * test_random_unit(random));
 }
 
 #endif // BERTH_TEST_RANDOM_H
