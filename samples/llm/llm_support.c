@@ -10,7 +10,12 @@
 static llm_alloc_hook alloc_hook;
 static void* alloc_hook_user;
 
-static bool may_allocate(void) { return alloc_hook == NULL || alloc_hook(alloc_hook_user); }
+/// Computes the bytes of an allocation, never 0. Returns false when it must fail.
+static bool may_allocate(size_t count, size_t item_bytes, size_t* out_bytes) {
+    if (__builtin_mul_overflow(count, item_bytes, out_bytes)) return false;
+    if (*out_bytes == 0) *out_bytes = 1;
+    return alloc_hook == NULL || alloc_hook(alloc_hook_user, *out_bytes);
+}
 
 /// Grows `*capacity` items so that `extra` more fit behind `count`. Returns the block, or NULL.
 static void* grow(
@@ -69,15 +74,13 @@ bool llm_str_contains(llm_str text, const char* part) {
 void* llm_alloc(size_t count, size_t item_bytes) { return llm_realloc(NULL, count, item_bytes); }
 
 void* llm_alloc_zeroed(size_t count, size_t item_bytes) {
-    if (!may_allocate()) return NULL;
-    return calloc(count == 0 ? 1 : count, item_bytes);
+    size_t bytes;
+    return may_allocate(count, item_bytes, &bytes) ? calloc(1, bytes) : NULL;
 }
 
 void* llm_realloc(void* block, size_t count, size_t item_bytes) {
-    if (item_bytes != 0 && count > SIZE_MAX / item_bytes) return NULL;
-    if (!may_allocate()) return NULL;
-    size_t bytes = count * item_bytes;
-    return realloc(block, bytes == 0 ? 1 : bytes);
+    size_t bytes;
+    return may_allocate(count, item_bytes, &bytes) ? realloc(block, bytes) : NULL;
 }
 
 void llm_free(void* block) { free(block); }

@@ -77,8 +77,8 @@ void* llm_realloc(void* block, size_t count, size_t item_bytes);
 /// Gives a block back; NULL is allowed.
 void llm_free(void* block);
 
-/// Called before every allocation of the sample; answering false makes that allocation fail.
-typedef bool (*llm_alloc_hook)(void* user);
+/// Called before every allocation of the sample, of `bytes` in all; answering false makes it fail.
+typedef bool (*llm_alloc_hook)(void* user, size_t bytes);
 
 /// Installs a hook for tests, or removes it with NULL.
 /// Threads: call it while no other thread uses the sample.
