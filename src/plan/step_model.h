@@ -61,6 +61,7 @@ typedef struct berth_outlook {
     /// Sizes of the values planned for the pool on the path that wants most, so that the caller can bound
     /// what the pool maps for them; borrowed from `placement`, else NULL.
     const berth_placement* placement; ///< of the path expected; retained; NULL: record this run
+    bool has_other_paths; ///< the step is known to take more paths than the expected one
     bool made_plan;                   ///< a plan was made for this call
     uint64_t plan_ns;                 ///< time this call spent planning or evaluating
 } berth_outlook;
