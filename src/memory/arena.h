@@ -32,10 +32,18 @@ void berth_arena_destroy(berth_arena* arena);
 /// Bytes that push(size) would have to map now, in granules: what admission has to reserve.
 uint64_t berth_arena_query_growth(const berth_arena* arena, uint64_t size_bytes);
 
+/// Promises what push(size) would have to map, and from then until the next push or trim keeps
+/// reclaim off the idle granules that push would use. Without it the ladder that the promise climbs
+/// may take those first. Errors: BERTH_ERR_OUT_OF_MEMORY; nothing promised.
+berth_status berth_arena_reserve(berth_arena* arena,
+                                 uint64_t size_bytes,
+                                 berth_reservation* reservation);
+
 /// Puts a frame of `size_bytes` on top and populates its granules, drawing on `reservation` (may be
 /// NULL). With no frame pushed and something held in the current range, a fresh range is begun: the
-/// old one keeps only the granules under held bytes. A size of 0 gives a valid empty frame.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE; nothing changed.
+/// old one keeps only the granules under held bytes. On top of other frames it is placed between
+/// what is held there. A size of 0 gives a valid empty frame. Errors: BERTH_ERR_OUT_OF_MEMORY,
+/// BERTH_ERR_DEVICE; nothing changed.
 berth_status berth_arena_push(berth_arena* arena,
                               uint64_t size_bytes,
                               berth_reservation* reservation,

@@ -195,6 +195,28 @@ void berth_store_destroy(berth_store* store) {
     berth_host_free(store->host, store);
 }
 
+berth_status berth_store_refuse(berth_store* store, uint64_t bytes) {
+    const climb_result climbed = {0, 0};
+    berth_mutex_lock(store->lock);
+    store->stats.failures++;
+    const berth_store_stats seen = store->stats;
+    berth_mutex_unlock(store->lock);
+    return report_shortage(&seen, bytes, &climbed);
+}
+
+berth_status berth_store_reserve_space(const berth_store* store,
+                                       uint64_t need,
+                                       berth_space** out_space) {
+    uint64_t size = 0;
+    if (!berth_mul_u64(store->stats.capacity_bytes, 2, &size) || size < need) size = need;
+    for (;;) {
+        const berth_status status = berth_space_reserve(store->device, size, out_space);
+        if (status == BERTH_OK || size == need) return status;
+        size = berth_round_down(size / 2, store->device->granule_bytes);
+        if (size < need) size = need;
+    }
+}
+
 berth_device* berth_store_device(const berth_store* store) { return store->device; }
 
 berth_status berth_store_reserve(berth_store* store,

@@ -16,4 +16,14 @@ berth_status berth_store_unmap_into(berth_store* store,
                                     uint64_t offset,
                                     uint64_t size);
 
+/// Reserves addresses for at least `need` bytes, a multiple of the granule, and for twice the
+/// capacity if the system lets us: addresses cost nothing, running out of them does.
+berth_status berth_store_reserve_space(const berth_store* store,
+                                       uint64_t need,
+                                       berth_space** out_space);
+
+/// Refuses a request that is larger than the capacity, with the store's report:
+/// BERTH_ERR_OUT_OF_MEMORY.
+berth_status berth_store_refuse(berth_store* store, uint64_t bytes);
+
 #endif // BERTH_MEMORY_PAGE_STORE_INTERNAL_H

@@ -14,9 +14,11 @@
 
 #ifdef BERTH_HAS_ASAN
 #include <sanitizer/asan_interface.h>
+#define BERTH_POISONS 1 ///< free memory is watched
 #define BERTH_POISON_REGION(data, size) ASAN_POISON_MEMORY_REGION(data, size)
 #define BERTH_UNPOISON_REGION(data, size) ASAN_UNPOISON_MEMORY_REGION(data, size)
 #else
+#define BERTH_POISONS 0
 #define BERTH_POISON_REGION(data, size) ((void)(data), (void)(size))
 #define BERTH_UNPOISON_REGION(data, size) ((void)(data), (void)(size))
 #endif

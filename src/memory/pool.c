@@ -61,6 +61,9 @@ berth_status berth_pool_create(const berth_host* host,
     pool->store = store;
     pool->stream = stream;
     pool->granule_bytes = device->granule_bytes;
+    berth_store_stats stats;
+    berth_store_query_stats(store, &stats);
+    pool->capacity_bytes = stats.capacity_bytes;
     pool->is_async = berth_device_is_async(device);
     pool->can_remap = (device->ops->caps & BERTH_DEVICE_CAP_REMAP) != 0;
     pool->has_bypass = bypass != NULL;

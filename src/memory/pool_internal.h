@@ -37,6 +37,7 @@ struct berth_pool {
     berth_store* store;
     berth_stream* stream;
     uint64_t granule_bytes;
+    uint64_t capacity_bytes; ///< the store's
     bool is_async;
     bool can_remap;
     bool has_bypass;

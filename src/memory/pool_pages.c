@@ -7,14 +7,13 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "memory/page_store_internal.h"
 #include "memory/poison.h"
 
 #include <inttypes.h>
 
 /// Free extents looked at as a beginning that only has to be lengthened.
 #define EXTENSION_STEPS 16u
-/// Address space is reserved for this many times the store's capacity.
-#define REGION_FACTOR 2u
 
 /// Addresses of FREE and HOLE extents are compared and handed to the device, never followed here.
 static const void* address(uint64_t start) { return (const void*)(uintptr_t)start; }
@@ -102,22 +101,12 @@ static berth_status find_region_entry(berth_pool* pool, uint32_t* out_index) {
 static berth_status add_region(berth_pool* pool, uint64_t need) {
     uint32_t index = 0;
     BERTH_TRY(find_region_entry(pool, &index));
-    berth_store_stats stats;
-    berth_store_query_stats(pool->store, &stats);
-    uint64_t size = stats.capacity_bytes * REGION_FACTOR;
-    if (size < need) size = need;
     berth_space* space = NULL;
-    berth_status status = BERTH_OK;
-    for (;;) {
-        status = berth_space_reserve(berth_store_device(pool->store), size, &space);
-        if (status == BERTH_OK) break;
-        size = berth_round_down(size / 2, pool->granule_bytes);
-        if (size < need) return status;
-    }
+    BERTH_TRY(berth_store_reserve_space(pool->store, need, &space));
     pool->regions.items[index] = (berth_pool_region){
         .space = space,
-        .first =
-            berth_extents_add_region(&pool->extents, (uint64_t)(uintptr_t)space->base, size, index),
+        .first = berth_extents_add_region(
+            &pool->extents, (uint64_t)(uintptr_t)space->base, space->size_bytes, index),
     };
     return BERTH_OK;
 }
@@ -283,6 +272,7 @@ berth_status berth_pool_grow(berth_pool* pool,
                              berth_extent_id* out_id) {
     *out_id = 0;
     growth plan;
+    if (size > pool->capacity_bytes) return berth_store_refuse(pool->store, size);
     // One for a region, two around the hole, two that stay hidden until the end.
     BERTH_TRY(berth_extents_prepare(&pool->extents, 5));
     BERTH_TRY(begin_growth(pool, size, alignment, &plan));
