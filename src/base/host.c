@@ -99,7 +99,7 @@ void* berth_host_alloc_aligned(const berth_host* host, size_t size, size_t align
     BERTH_CHECK(1, berth_is_power_of_two(alignment));
     if (alignment < MIN_ALIGNMENT) alignment = MIN_ALIGNMENT;
     size_t total;
-    if (!berth_add_size(size, alignment, &total)) return NULL;
+    if (!berth_add_size(size, alignment, &total) || total > PTRDIFF_MAX) return NULL;
     const berth_host_allocator* allocator = allocator_of(host);
     atomic_fetch_add_explicit(&host->counts->alloc_calls, 1, memory_order_relaxed);
     unsigned char* whole = allocator->alloc(allocator->self, total, alignment);
