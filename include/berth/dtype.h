@@ -39,7 +39,7 @@ typedef enum berth_dtype {
 #define BERTH_DTYPE_ENUM(name, text, block_values, block_bytes, kind) BERTH_##name,
     BERTH_DTYPE_MAP(BERTH_DTYPE_ENUM)
 #undef BERTH_DTYPE_ENUM
-    BERTH_DTYPE_COUNT
+        BERTH_DTYPE_COUNT
 } berth_dtype;
 
 typedef enum berth_dtype_kind {
@@ -47,7 +47,8 @@ typedef enum berth_dtype_kind {
     BERTH_DTYPE_KIND_I, ///< signed integer
     BERTH_DTYPE_KIND_U, ///< unsigned integer
     BERTH_DTYPE_KIND_B, ///< boolean, one byte, 0 or 1
-    BERTH_DTYPE_KIND_Q, ///< block-quantised: only the last dimension is blocked, rows are whole blocks
+    BERTH_DTYPE_KIND_Q, ///< block-quantised: only the last dimension is blocked, rows are whole
+                        ///< blocks
 } berth_dtype_kind;
 
 typedef struct berth_dtype_info {
@@ -60,15 +61,16 @@ typedef struct berth_dtype_info {
 /// Describes `dtype`; NULL if it is no element type.
 BERTH_API const berth_dtype_info* berth_dtype_query_info(berth_dtype dtype);
 
-/// A typed, shaped, strided window on memory: all that a kernel sees. Strides count elements, except
-/// that for block-quantised types every stride but the last counts blocks and the last is 1.
+/// A typed, shaped, strided window on memory: all that a kernel sees. Strides count elements,
+/// except that for block-quantised types every stride but the last counts blocks and the last is 1.
 /// A view owns nothing.
 typedef struct berth_view {
     void* data; ///< address of element [0, ..., 0] on the device
     berth_dtype dtype;
     int32_t rank; ///< 0 .. BERTH_MAX_RANK; entries of dims and strides from rank up are undefined
-    int64_t dims[BERTH_MAX_RANK];    ///< elements, each >= 0
-    int64_t strides[BERTH_MAX_RANK]; ///< elements (blocks for quantised types); may be 0 or negative
+    int64_t dims[BERTH_MAX_RANK]; ///< elements, each >= 0
+    int64_t
+        strides[BERTH_MAX_RANK]; ///< elements (blocks for quantised types); may be 0 or negative
 } berth_view;
 
 #ifdef __cplusplus

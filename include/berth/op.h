@@ -22,8 +22,8 @@ typedef struct berth_team berth_team;
 /// Runs `fn` over [0, count) on the team, in chunks that are multiples of `grain` (>= 1) except the
 /// last; returns when all are done. How the range is cut never depends on anything but `count`,
 /// `grain` and the number of workers, and kernels must not let it change their results.
-BERTH_API void
-berth_team_for(berth_team* team, int64_t count, int64_t grain, berth_range_fn fn, void* job);
+BERTH_API void berth_team_for(
+    berth_team* team, int64_t count, int64_t grain, berth_range_fn fn, void* job);
 
 /// Returns the number of workers of `team`, at least 1; `team` may be NULL.
 BERTH_API uint32_t berth_team_worker_count(const berth_team* team);
@@ -34,15 +34,15 @@ typedef struct berth_op_call {
     uint32_t output_count;
     berth_view inputs[BERTH_OP_MAX_INPUTS];
     berth_view outputs[BERTH_OP_MAX_OUTPUTS]; ///< filled in by the shape rule, contiguous
-    const void* params;     ///< the op's parameter struct, at most BERTH_OP_PARAM_BYTES; may be NULL
-    void* scratch;          ///< workspace, aligned to 64 bytes; undefined content
+    const void* params; ///< the op's parameter struct, at most BERTH_OP_PARAM_BYTES; may be NULL
+    void* scratch;      ///< workspace, aligned to 64 bytes; undefined content
     uint64_t scratch_bytes; ///< what the scratch rule asked for
     berth_team* team;       ///< CPU: threads to use; NULL means the calling thread alone
     bool batch_invariant;   ///< each output row must not depend on how many rows there are
 } berth_op_call;
 
-/// A kernel computes the outputs of one call. It keeps nothing of `call` beyond its return, allocates
-/// nothing and cannot fail: all that can be wrong is found by the checks.
+/// A kernel computes the outputs of one call. It keeps nothing of `call` beyond its return,
+/// allocates nothing and cannot fail: all that can be wrong is found by the checks.
 typedef void (*berth_kernel)(const berth_op_call* call);
 
 typedef enum berth_op_flags {
@@ -72,8 +72,8 @@ typedef struct berth_op_desc {
     /// Checks the operands and parameters and writes dtype, rank and dims of the outputs. Returns
     /// BERTH_OK, or an error after berth_op_fail(). Strides and data are filled in by the caller.
     berth_status (*infer)(berth_op_call* call);
-    /// Workspace of the kernel in bytes, for checked operands; NULL means the op never uses any. An op
-    /// that has this rule makes a scratch value at every call, also of zero bytes.
+    /// Workspace of the kernel in bytes, for checked operands; NULL means the op never uses any. An
+    /// op that has this rule makes a scratch value at every call, also of zero bytes.
     uint64_t (*scratch)(const berth_op_call* call);
     /// For each kind of device; NULL takes the back end's own kernel table.
     berth_kernel kernels[BERTH_DEVICE_KIND_COUNT];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops. Each returns a new tensor that the caller owns, or NULL with the first error kept in the context; an op
-// given NULL returns NULL. Operands are borrowed, or handed over with berth_move(). Element types are written
-// after the shape; "floats" are f32, f16, bf16. Negative dimensions count from the end.
+// The ops. Each returns a new tensor that the caller owns, or NULL with the first error kept in the
+// context; an op given NULL returns NULL. Operands are borrowed, or handed over with berth_move().
+// Element types are written after the shape; "floats" are f32, f16, bf16. Negative dimensions count
+// from the end.
 #ifndef BERTH_OPS_H
 #define BERTH_OPS_H
 
@@ -14,17 +15,23 @@ extern "C" {
 // Creation: rank 0 .. BERTH_MAX_RANK, dims [rank], each >= 0.
 
 /// Undefined content; any plain dtype.
-BERTH_API berth_tensor*
-berth_empty(berth_context* ctx, berth_dtype dtype, int32_t rank, const int64_t* dims);
-BERTH_API berth_tensor*
-berth_zeros(berth_context* ctx, berth_dtype dtype, int32_t rank, const int64_t* dims);
-BERTH_API berth_tensor*
-berth_ones(berth_context* ctx, berth_dtype dtype, int32_t rank, const int64_t* dims);
+BERTH_API berth_tensor* berth_empty(berth_context* ctx,
+                                    berth_dtype dtype,
+                                    int32_t rank,
+                                    const int64_t* dims);
+BERTH_API berth_tensor* berth_zeros(berth_context* ctx,
+                                    berth_dtype dtype,
+                                    int32_t rank,
+                                    const int64_t* dims);
+BERTH_API berth_tensor* berth_ones(berth_context* ctx,
+                                   berth_dtype dtype,
+                                   int32_t rank,
+                                   const int64_t* dims);
 BERTH_API berth_tensor* berth_full(
     berth_context* ctx, double value, berth_dtype dtype, int32_t rank, const int64_t* dims);
 /// [ceil((stop - start) / step)]: start, start + step, ...; f32, i32, i64.
-BERTH_API berth_tensor*
-berth_arange(berth_context* ctx, double start, double stop, double step, berth_dtype dtype);
+BERTH_API berth_tensor* berth_arange(
+    berth_context* ctx, double start, double stop, double step, berth_dtype dtype);
 /// Uniform in [low, high), floats; the same seed gives the same numbers on every run.
 BERTH_API berth_tensor* berth_rand(berth_context* ctx,
                                    uint64_t seed,
@@ -42,19 +49,25 @@ BERTH_API berth_tensor* berth_randn(berth_context* ctx,
                                     int32_t rank,
                                     const int64_t* dims);
 
-// Views: share the operand's storage, copy nothing, cost no memory. A moved operand's reference ends with the call.
+// Views: share the operand's storage, copy nothing, cost no memory. A moved operand's reference
+// ends with the call.
 
-/// Elements start, start + step, ... below stop of dimension `dim`; step >= 1; start and stop are clamped to the
-/// dimension, negative count from the end (INT64_MAX: to the end). The last dimension of a quantised tensor cannot be sliced.
+/// Elements start, start + step, ... below stop of dimension `dim`; step >= 1; start and stop are
+/// clamped to the dimension, negative count from the end (INT64_MAX: to the end). The last
+/// dimension of a quantised tensor cannot be sliced.
 BERTH_API berth_tensor* berth_slice(
     berth_context* ctx, berth_tensor* x, int32_t dim, int64_t start, int64_t stop, int64_t step);
 /// Swaps two dimensions.
-BERTH_API berth_tensor*
-berth_transpose(berth_context* ctx, berth_tensor* x, int32_t dim_a, int32_t dim_b);
-/// The same elements, row-major, in another shape; one size may be -1 (inferred). A view where the strides allow it,
-/// else a copy.
-BERTH_API berth_tensor*
-berth_reshape(berth_context* ctx, berth_tensor* x, int32_t rank, const int64_t* dims);
+BERTH_API berth_tensor* berth_transpose(berth_context* ctx,
+                                        berth_tensor* x,
+                                        int32_t dim_a,
+                                        int32_t dim_b);
+/// The same elements, row-major, in another shape; one size may be -1 (inferred). A view where the
+/// strides allow it, else a copy.
+BERTH_API berth_tensor* berth_reshape(berth_context* ctx,
+                                      berth_tensor* x,
+                                      int32_t rank,
+                                      const int64_t* dims);
 
 // Layout and type.
 
@@ -62,11 +75,12 @@ berth_reshape(berth_context* ctx, berth_tensor* x, int32_t rank, const int64_t* 
 BERTH_API berth_tensor* berth_contiguous(berth_context* ctx, berth_tensor* x);
 /// A contiguous copy, always.
 BERTH_API berth_tensor* berth_copy(berth_context* ctx, berth_tensor* x);
-/// Elements converted to `dtype` (round to nearest even; to integers toward zero, saturating, NaN to 0). From a quantised
-/// type to floats only. A new reference to x if it has that dtype already.
+/// Elements converted to `dtype` (round to nearest even; to integers toward zero, saturating, NaN
+/// to 0). From a quantised type to floats only. A new reference to x if it has that dtype already.
 BERTH_API berth_tensor* berth_cast(berth_context* ctx, berth_tensor* x, berth_dtype dtype);
 
-// Elementwise, with NumPy's broadcasting; both operands have one dtype (f32 f16 bf16 i32 i64 u8; div: floats).
+// Elementwise, with NumPy's broadcasting; both operands have one dtype (f32 f16 bf16 i32 i64 u8;
+// div: floats).
 BERTH_API berth_tensor* berth_add(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 BERTH_API berth_tensor* berth_sub(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 BERTH_API berth_tensor* berth_mul(berth_context* ctx, berth_tensor* a, berth_tensor* b);
@@ -74,8 +88,7 @@ BERTH_API berth_tensor* berth_div(berth_context* ctx, berth_tensor* a, berth_ten
 BERTH_API berth_tensor* berth_minimum(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 BERTH_API berth_tensor* berth_maximum(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 /// x * scale + shift; floats.
-BERTH_API berth_tensor*
-berth_affine(berth_context* ctx, berth_tensor* x, float scale, float shift);
+BERTH_API berth_tensor* berth_affine(berth_context* ctx, berth_tensor* x, float scale, float shift);
 BERTH_API berth_tensor* berth_neg(berth_context* ctx, berth_tensor* x); ///< floats, i32, i64
 BERTH_API berth_tensor* berth_exp(berth_context* ctx, berth_tensor* x);
 BERTH_API berth_tensor* berth_sqrt(berth_context* ctx, berth_tensor* x);
@@ -90,27 +103,34 @@ BERTH_API berth_tensor* berth_sum(berth_context* ctx, berth_tensor* x, int32_t d
 BERTH_API berth_tensor* berth_mean(berth_context* ctx, berth_tensor* x, int32_t dim, bool keepdim);
 BERTH_API berth_tensor* berth_max(berth_context* ctx, berth_tensor* x, int32_t dim, bool keepdim);
 /// i64 indices of the first of the largest.
-BERTH_API berth_tensor* berth_argmax(berth_context* ctx, berth_tensor* x, int32_t dim, bool keepdim);
+BERTH_API berth_tensor* berth_argmax(berth_context* ctx,
+                                     berth_tensor* x,
+                                     int32_t dim,
+                                     bool keepdim);
 BERTH_API berth_tensor* berth_softmax(berth_context* ctx, berth_tensor* x, int32_t dim);
 
 /// x [..., E] floats, weight [E] f32 or x's dtype: x / sqrt(mean(x^2) + eps) * weight.
-BERTH_API berth_tensor*
-berth_rms_norm(berth_context* ctx, berth_tensor* x, berth_tensor* weight, float eps);
+BERTH_API berth_tensor* berth_rms_norm(berth_context* ctx,
+                                       berth_tensor* x,
+                                       berth_tensor* weight,
+                                       float eps);
 
 /// a [..., M, K] x b [..., K, N] -> [..., M, N]; one float dtype; leading dimensions broadcast.
 BERTH_API berth_tensor* berth_matmul(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 
-/// x [..., K] floats, weight [N, K] of any float or quantised dtype, bias [N] f32 or NULL (no bias):
-/// x weight^T + bias, [..., N] in x's dtype.
-BERTH_API berth_tensor*
-berth_linear(berth_context* ctx, berth_tensor* x, berth_tensor* weight, berth_tensor* bias);
+/// x [..., K] floats, weight [N, K] of any float or quantised dtype, bias [N] f32 or NULL (no
+/// bias): x weight^T + bias, [..., N] in x's dtype.
+BERTH_API berth_tensor* berth_linear(berth_context* ctx,
+                                     berth_tensor* x,
+                                     berth_tensor* weight,
+                                     berth_tensor* bias);
 
 /// Rotary position embedding.
 typedef struct berth_rope_options {
-    double base;            ///< 0 means 10000
-    double position_scale;  ///< positions are multiplied by it; 0 means 1
-    int32_t rotary_dims;    ///< even; 0 means all
-    bool halves;            ///< pairs (i, i + rotary_dims / 2) instead of (2i, 2i + 1)
+    double base;           ///< 0 means 10000
+    double position_scale; ///< positions are multiplied by it; 0 means 1
+    int32_t rotary_dims;   ///< even; 0 means all
+    bool halves;           ///< pairs (i, i + rotary_dims / 2) instead of (2i, 2i + 1)
 } berth_rope_options;
 
 /// x [T, H, D] floats, positions [T] i32 or i64, divisors [rotary_dims / 2] f32 or NULL.
@@ -121,8 +141,9 @@ BERTH_API berth_tensor* berth_rope(berth_context* ctx,
                                    berth_tensor* divisors,
                                    const berth_rope_options* options);
 
-/// q [T, H, D], k [S, K, D], v [S, K, Dv]; H is a multiple of K, query head h reads KV head h / (H / K). k and v have one float
-/// dtype. Query t sees keys j <= query_offset + t if causal, else all. scale 0 means 1 / sqrt(D). [T, H, Dv] in q's dtype.
+/// q [T, H, D], k [S, K, D], v [S, K, Dv]; H is a multiple of K, query head h reads KV head h / (H
+/// / K). k and v have one float dtype. Query t sees keys j <= query_offset + t if causal, else all.
+/// scale 0 means 1 / sqrt(D). [T, H, Dv] in q's dtype.
 BERTH_API berth_tensor* berth_attention(berth_context* ctx,
                                         berth_tensor* q,
                                         berth_tensor* k,
@@ -131,18 +152,21 @@ BERTH_API berth_tensor* berth_attention(berth_context* ctx,
                                         bool causal,
                                         int64_t query_offset);
 
-/// table [V, E], ids i32 or i64 of any shape: rows of the table, ids.shape + [E], f32 for quantised tables. An id
-/// outside the table gives a row of NaN.
+/// table [V, E], ids i32 or i64 of any shape: rows of the table, ids.shape + [E], f32 for quantised
+/// tables. An id outside the table gives a row of NaN.
 BERTH_API berth_tensor* berth_embedding(berth_context* ctx, berth_tensor* table, berth_tensor* ids);
 
-/// x with rows index[i] (i32 or i64, [n]) along `dim` replaced by rows i of src. A moved x that nobody else can see is
-/// changed in place; otherwise the result is a changed copy. Rows out of range are ignored.
+/// x with rows index[i] (i32 or i64, [n]) along `dim` replaced by rows i of src. A moved x that
+/// nobody else can see is changed in place; otherwise the result is a changed copy. Rows out of
+/// range are ignored.
 BERTH_API berth_tensor* berth_index_copy(
     berth_context* ctx, berth_tensor* x, int32_t dim, berth_tensor* index, berth_tensor* src);
 
 /// 1 to BERTH_OP_MAX_INPUTS tensors of one dtype and shape but for `dim`, one after another.
-BERTH_API berth_tensor*
-berth_cat(berth_context* ctx, berth_tensor* const* tensors, size_t count, int32_t dim);
+BERTH_API berth_tensor* berth_cat(berth_context* ctx,
+                                  berth_tensor* const* tensors,
+                                  size_t count,
+                                  int32_t dim);
 
 #ifdef __cplusplus
 }

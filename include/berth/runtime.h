@@ -20,8 +20,8 @@ typedef struct berth_context berth_context;
 
 /// What can be chosen in code. Zeroed but for struct_size it means: all defaults.
 typedef struct berth_runtime_options {
-    size_t struct_size;                  ///< sizeof(berth_runtime_options)
-    const berth_host_allocator* host;    ///< for Berth's own metadata; NULL: the built-in one; copied
+    size_t struct_size;               ///< sizeof(berth_runtime_options)
+    const berth_host_allocator* host; ///< for Berth's own metadata; NULL: the built-in one; copied
     const berth_option_setting* settings; ///< options by name; they win over the environment
     size_t setting_count;
 } berth_runtime_options;
@@ -33,7 +33,8 @@ typedef struct berth_runtime_options {
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_create(const berth_runtime_options* options,
                                                             berth_runtime** out_runtime);
 
-/// Gives the caller's reference back; accepts NULL. The runtime ends when its contexts and tensors have.
+/// Gives the caller's reference back; accepts NULL. The runtime ends when its contexts and tensors
+/// have.
 BERTH_API void berth_runtime_release(berth_runtime* runtime);
 
 /// Writes the memory statistics as of now.
@@ -44,32 +45,34 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_query_memory(berth_runtime*
 /// Number of kinds of step (names) seen so far.
 BERTH_API size_t berth_runtime_query_step_count(berth_runtime* runtime);
 
-/// Writes name and counters of the `index`-th kind of step, in order of first appearance. The name lives as long
-/// as the runtime.
+/// Writes name and counters of the `index`-th kind of step, in order of first appearance. The name
+/// lives as long as the runtime.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_query_step(berth_runtime* runtime,
                                                                 size_t index,
                                                                 const char** out_name,
                                                                 berth_step_counters* out_counters);
 
-/// Writes a report of steps and memory as text, cut to `size` bytes with its terminating zero. `out_needed` (may
-/// be NULL) receives the size that takes it whole.
+/// Writes a report of steps and memory as text, cut to `size` bytes with its terminating zero.
+/// `out_needed` (may be NULL) receives the size that takes it whole.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_format_report(berth_runtime* runtime,
                                                                    char* buffer,
                                                                    size_t size,
                                                                    size_t* out_needed);
 
-/// Gives idle memory of all contexts that are not in an op back to the system, down to `keep_bytes` for each.
-/// `out_bytes` (may be NULL) receives how much went back.
+/// Gives idle memory of all contexts that are not in an op back to the system, down to `keep_bytes`
+/// for each. `out_bytes` (may be NULL) receives how much went back.
 BERTH_API BERTH_NODISCARD berth_status berth_trim(berth_runtime* runtime,
                                                   uint64_t keep_bytes,
                                                   uint64_t* out_bytes);
 
 /// Creates a context on the runtime's device.
-/// Ownership: the caller has one reference; berth_context_release(). Tensors keep their context's memory alive.
+/// Ownership: the caller has one reference; berth_context_release(). Tensors keep their context's
+/// memory alive.
 BERTH_API BERTH_NODISCARD berth_status berth_context_create(berth_runtime* runtime,
                                                             berth_context** out_context);
 
-/// Ends the context; accepts NULL. Open steps are discarded. Tensors made by it stay valid to read and release.
+/// Ends the context; accepts NULL. Open steps are discarded. Tensors made by it stay valid to read
+/// and release.
 BERTH_API void berth_context_release(berth_context* context);
 
 /// The runtime of `context`; borrowed.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that Berth keeps about memory and steps: one list each makes the struct and its renderings.
+// Numbers that Berth keeps about memory and steps: one list each makes the struct and its
+// renderings.
 #ifndef BERTH_STATS_H
 #define BERTH_STATS_H
 
@@ -9,10 +10,12 @@
 extern "C" {
 #endif
 
-/// How sure an answer about a step's memory is. Only EXACT and BOUND promise that an admitted step cannot run out.
+/// How sure an answer about a step's memory is. Only EXACT and BOUND promise that an admitted step
+/// cannot run out.
 typedef enum berth_estimate_kind {
     BERTH_ESTIMATE_UNKNOWN,  ///< not seen often enough
-    BERTH_ESTIMATE_OBSERVED, ///< some size depends on data or fits no form: the largest seen, with a margin
+    BERTH_ESTIMATE_OBSERVED, ///< some size depends on data or fits no form: the largest seen, with
+                             ///< a margin
     BERTH_ESTIMATE_BOUND,    ///< several paths (or a form bounded over its bucket): the largest
     BERTH_ESTIMATE_EXACT,    ///< every size is a form of known symbols, one path
 } berth_estimate_kind;

@@ -31,15 +31,16 @@ typedef struct berth_step_desc {
     size_t integer_count;
 } berth_step_desc;
 
-/// Begins a step; steps nest. If the step's memory is known, it is reserved now and every tensor has its place.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY before anything was executed, naming need and capacity; BERTH_ERR_INVALID_ARGUMENT.
+/// Begins a step; steps nest. If the step's memory is known, it is reserved now and every tensor
+/// has its place. Errors: BERTH_ERR_OUT_OF_MEMORY before anything was executed, naming need and
+/// capacity; BERTH_ERR_INVALID_ARGUMENT.
 ///         Then no step is open, and the error is also the context's.
 BERTH_API BERTH_NODISCARD berth_status berth_step_begin(berth_context* context,
                                                         const berth_step_desc* desc);
 
-/// Ends the innermost step. Tensors that are still alive stay valid. After an error inside the step it
-/// forgets the run and returns that error (which stays the context's until cleared).
-/// Errors: BERTH_ERR_STATE without an open step.
+/// Ends the innermost step. Tensors that are still alive stay valid. After an error inside the step
+/// it forgets the run and returns that error (which stays the context's until cleared). Errors:
+/// BERTH_ERR_STATE without an open step.
 BERTH_API BERTH_NODISCARD berth_status berth_step_end(berth_context* context);
 
 /// What a run would need.
@@ -53,12 +54,13 @@ BERTH_API BERTH_NODISCARD berth_status berth_step_estimate(berth_context* contex
                                                            const berth_step_desc* desc,
                                                            berth_step_estimate_result* out_result);
 
-/// Makes the plan for a run ahead of it, and populates the frame's memory. Does nothing while the step is unknown.
+/// Makes the plan for a run ahead of it, and populates the frame's memory. Does nothing while the
+/// step is unknown.
 BERTH_API BERTH_NODISCARD berth_status berth_step_warm(berth_context* context,
                                                        const berth_step_desc* desc);
 
-/// Declares that the next step to begin in this context makes `bytes` more live tensors than its plan knows of (growing a
-/// cache, for example); its begin reserves them too.
+/// Declares that the next step to begin in this context makes `bytes` more live tensors than its
+/// plan knows of (growing a cache, for example); its begin reserves them too.
 BERTH_API void berth_step_reserve_extra(berth_context* context, uint64_t bytes);
 
 #ifdef __cplusplus

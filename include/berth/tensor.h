@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/// A tensor. Reference-counted; the count may be changed from any thread. Views share their storage, and a storage
-/// lives as long as any tensor on it.
+/// A tensor. Reference-counted; the count may be changed from any thread. Views share their
+/// storage, and a storage lives as long as any tensor on it.
 typedef struct berth_tensor berth_tensor;
 
 /// Adds a reference; returns `tensor`. Accepts NULL. Not for handles made by berth_move().
@@ -30,9 +30,9 @@ BERTH_API void berth_release_array(berth_tensor* const* tensors, size_t count);
                         sizeof((berth_tensor* const[]){__VA_ARGS__}) / sizeof(berth_tensor*))
 #endif
 
-/// Hands the caller's reference to an op: berth_add(ctx, berth_move(x), y). Only ops accept the result; the reference is
-/// consumed whatever the op returns. Where the op allows it and nobody else can see the storage, the op works in
-/// place. NULL stays NULL.
+/// Hands the caller's reference to an op: berth_add(ctx, berth_move(x), y). Only ops accept the
+/// result; the reference is consumed whatever the op returns. Where the op allows it and nobody
+/// else can see the storage, the op works in place. NULL stays NULL.
 static inline berth_tensor* berth_move(berth_tensor* tensor) {
     return tensor == NULL ? NULL : (berth_tensor*)((uintptr_t)tensor | 1u);
 }
@@ -40,12 +40,14 @@ static inline berth_tensor* berth_move(berth_tensor* tensor) {
 /// What happens to foreign memory that is no longer used.
 typedef void (*berth_deleter)(void* self, void* data);
 
-/// Makes a tensor over memory that Berth does not own: `data` holds at least `bytes` bytes, contiguous
-/// [dims] of `dtype`, aligned to its element (block types: to 1). On a device without host access, `data` is an address of that device.
-/// Ownership: `deleter(self, data)` (may be NULL) is called exactly once, when no tensor uses the memory
+/// Makes a tensor over memory that Berth does not own: `data` holds at least `bytes` bytes,
+/// contiguous [dims] of `dtype`, aligned to its element (block types: to 1). On a device without
+/// host access, `data` is an address of that device. Ownership: `deleter(self, data)` (may be NULL)
+/// is called exactly once, when no tensor uses the memory
 ///            any more; not if this call fails.
-/// Errors:    NULL and the context's error if the shape is not acceptable or needs more than `bytes`.
-/// A read-only tensor is never written: ops that would update it copy first, berth_tensor_write refuses.
+/// Errors:    NULL and the context's error if the shape is not acceptable or needs more than
+/// `bytes`. A read-only tensor is never written: ops that would update it copy first,
+/// berth_tensor_write refuses.
 BERTH_API berth_tensor* berth_tensor_from_memory(berth_context* context,
                                                  void* data,
                                                  uint64_t bytes,
@@ -71,21 +73,23 @@ BERTH_API uint64_t berth_tensor_bytes(const berth_tensor* tensor);
 BERTH_API bool berth_tensor_is_contiguous(const berth_tensor* tensor);
 BERTH_API berth_context* berth_tensor_context(const berth_tensor* tensor);
 
-/// Copies the elements, row-major, to `buffer` of exactly `bytes` == berth_tensor_bytes() bytes; waits for them.
+/// Copies the elements, row-major, to `buffer` of exactly `bytes` == berth_tensor_bytes() bytes;
+/// waits for them.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_read(berth_tensor* tensor,
                                                          void* buffer,
                                                          uint64_t bytes);
 
-/// Replaces the elements by those of `data`, row-major, exactly berth_tensor_bytes() bytes. The data is
-/// no longer needed when the call returns. Views see the change. The tensor must be contiguous.
-/// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_UNSUPPORTED (read-only, not contiguous).
+/// Replaces the elements by those of `data`, row-major, exactly berth_tensor_bytes() bytes. The
+/// data is no longer needed when the call returns. Views see the change. The tensor must be
+/// contiguous. Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_UNSUPPORTED (read-only, not
+/// contiguous).
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_write(berth_tensor* tensor,
                                                           const void* data,
                                                           uint64_t bytes);
 
-/// Gives the host direct access: `*out_data` points at element [0, ...], strides are the tensor's. Waits for pending work.
-/// Until as many calls of unmap the storage is pinned: it does not move, and no op writes to it in place.
-/// Errors: BERTH_ERR_UNSUPPORTED on a device without host access.
+/// Gives the host direct access: `*out_data` points at element [0, ...], strides are the tensor's.
+/// Waits for pending work. Until as many calls of unmap the storage is pinned: it does not move,
+/// and no op writes to it in place. Errors: BERTH_ERR_UNSUPPORTED on a device without host access.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_map(berth_tensor* tensor, void** out_data);
 BERTH_API void berth_tensor_unmap(berth_tensor* tensor); ///< accepts NULL
 

@@ -48,7 +48,7 @@ typedef enum berth_op_id {
 #define BERTH_OP_ENUM(id, name) BERTH_OP_##id,
     BERTH_OP_MAP(BERTH_OP_ENUM)
 #undef BERTH_OP_ENUM
-    BERTH_OP_COUNT
+        BERTH_OP_COUNT
 } berth_op_id;
 
 #endif // BERTH_BASE_OP_MAP_H

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter structs of the built-in ops, and what each op computes: the contract between the op table
-// (which checks) and the kernels (which trust). Shapes are as after the checks.
+// Parameter structs of the built-in ops, and what each op computes: the contract between the op
+// table (which checks) and the kernels (which trust). Shapes are as after the checks.
 //
-// Common to all: outputs are contiguous and never overlap an input, except that an op whose row allows
-// it may be given output 0 exactly in the place of one operand (same address, same bytes, both
-// contiguous; dtypes may differ only if their sizes agree). Inputs may have any strides (0 and negative
-// too) unless said otherwise. Zero-sized tensors are valid everywhere and give zero-sized results
-// (a sum over nothing is 0, a mean NaN, softmax of nothing nothing; max and argmax over an empty
-// dimension are refused by the checks). f16 and bf16 are computed in f32 and rounded once, to nearest
-// even. Integer arithmetic wraps.
+// Common to all: outputs are contiguous and never overlap an input, except that an op whose row
+// allows it may be given output 0 exactly in the place of one operand (same address, same bytes,
+// both contiguous; dtypes may differ only if their sizes agree). Inputs may have any strides (0 and
+// negative too) unless said otherwise. Zero-sized tensors are valid everywhere and give zero-sized
+// results (a sum over nothing is 0, a mean NaN, softmax of nothing nothing; max and argmax over an
+// empty dimension are refused by the checks). f16 and bf16 are computed in f32 and rounded once, to
+// nearest even. Integer arithmetic wraps.
 #ifndef BERTH_BASE_OP_PARAMS_H
 #define BERTH_BASE_OP_PARAMS_H
 
 #include "berth/op.h"
 
-/// FILL: outputs[0] of any plain dtype and shape, no inputs. Every element is `value` converted to the
-/// output's dtype (integers are exact up to 2^53 in magnitude).
+/// FILL: outputs[0] of any plain dtype and shape, no inputs. Every element is `value` converted to
+/// the output's dtype (integers are exact up to 2^53 in magnitude).
 typedef struct berth_fill_params {
     double value;
     berth_dtype dtype;
@@ -55,9 +55,9 @@ typedef struct berth_cast_params {
 /// ADD SUB MUL DIV MINIMUM MAXIMUM (no params): NumPy broadcasting of two operands of one dtype:
 /// f32 f16 bf16 i32 i64 u8 (DIV: floats only). Outputs[0] has the broadcast shape. A NaN operand of
 /// MINIMUM or MAXIMUM gives NaN. May be in the place of operand 0 or 1.
-/// NEG (floats, i32, i64), EXP SQRT TANH SIGMOID RELU SILU GELU (floats; no params): elementwise; GELU is the
-/// tanh form. May be in place.
-/// AFFINE: x * scale + shift on f32 f16 bf16. May be in place.
+/// NEG (floats, i32, i64), EXP SQRT TANH SIGMOID RELU SILU GELU (floats; no params): elementwise;
+/// GELU is the tanh form. May be in place. AFFINE: x * scale + shift on f32 f16 bf16. May be in
+/// place.
 typedef struct berth_affine_params {
     float scale;
     float shift;
@@ -65,34 +65,36 @@ typedef struct berth_affine_params {
 
 /// SUM MEAN MAX ARGMAX: over one dimension `dim` (normalised, 0 <= dim < rank); with keepdim the
 /// output keeps it with size 1. SUM: f32 f16 bf16 i32 i64 (floats accumulate in f32 in a fixed
-/// order that depends only on the reduced length); MEAN: floats; MAX: f32 f16 bf16 i32 i64 (NaN wins);
-/// ARGMAX: same inputs, output i64, the first of equals (the first NaN wins).
+/// order that depends only on the reduced length); MEAN: floats; MAX: f32 f16 bf16 i32 i64 (NaN
+/// wins); ARGMAX: same inputs, output i64, the first of equals (the first NaN wins).
 typedef struct berth_reduce_params {
     int32_t dim;
     bool keepdim;
 } berth_reduce_params;
 
-/// SOFTMAX: over one dimension of f32 f16 bf16, maximum subtracted. May be in place. `keepdim` unused.
+/// SOFTMAX: over one dimension of f32 f16 bf16, maximum subtracted. May be in place. `keepdim`
+/// unused.
 ///
 /// RMS_NORM: inputs x [..., E] floats with last stride 1, weight [E] f32 or x's dtype, contiguous.
-/// y = x / sqrt(mean(x^2) + eps) * weight, in f32, each row's sum in a fixed order. May be in place.
+/// y = x / sqrt(mean(x^2) + eps) * weight, in f32, each row's sum in a fixed order. May be in
+/// place.
 typedef struct berth_rms_norm_params {
     float eps;
 } berth_rms_norm_params;
 
-/// MATMUL (no params): a [..., M, K] x b [..., K, N] -> [..., M, N], leading dims broadcast; both f32, or both
-/// f16, or both bf16; any strides. Accumulates in f32.
+/// MATMUL (no params): a [..., M, K] x b [..., K, N] -> [..., M, N], leading dims broadcast; both
+/// f32, or both f16, or both bf16; any strides. Accumulates in f32.
 ///
-/// LINEAR (no params): inputs x [..., K] (f32, f16 or bf16, rows contiguous), w [N, K] (float types or
-/// any quantised type; rows contiguous: strides[1] == 1; row stride any >= row), optional bias [N]
-/// f32 contiguous. Output [..., N] in x's dtype: x w^T + bias. Accumulates in f32 over weights
-/// converted exactly to f32; activations are never quantised. With call->batch_invariant each output
-/// row has the same bits whatever the number of rows and threads.
+/// LINEAR (no params): inputs x [..., K] (f32, f16 or bf16, rows contiguous), w [N, K] (float types
+/// or any quantised type; rows contiguous: strides[1] == 1; row stride any >= row), optional bias
+/// [N] f32 contiguous. Output [..., N] in x's dtype: x w^T + bias. Accumulates in f32 over weights
+/// converted exactly to f32; activations are never quantised. With call->batch_invariant each
+/// output row has the same bits whatever the number of rows and threads.
 ///
-/// ROPE: inputs x [T, H, D] f32 f16 bf16 (last stride 1), positions i32 or i64 [T], optional divisors
-/// f32 [rotary_dims / 2]. For i < rotary_dims / 2: angle = (pos * position_scale) * base^(-2i / rotary_dims) /
-/// divisor_i, computed in double; the pair is (2i, 2i+1), or (i, i + rotary_dims/2) if `halves`. Dims from
-/// rotary_dims up are copied. May be in place.
+/// ROPE: inputs x [T, H, D] f32 f16 bf16 (last stride 1), positions i32 or i64 [T], optional
+/// divisors f32 [rotary_dims / 2]. For i < rotary_dims / 2: angle = (pos * position_scale) *
+/// base^(-2i / rotary_dims) / divisor_i, computed in double; the pair is (2i, 2i+1), or (i, i +
+/// rotary_dims/2) if `halves`. Dims from rotary_dims up are copied. May be in place.
 typedef struct berth_rope_params {
     double base;
     double position_scale;
@@ -100,36 +102,39 @@ typedef struct berth_rope_params {
     bool halves;
 } berth_rope_params;
 
-/// ATTENTION: inputs q [T, H, D], k [S, K, D], v [S, K, Dv]; q f32 (or f16/bf16), k and v of one dtype among
-/// f32 f16 bf16; last stride 1 everywhere, other strides any. H is a multiple of K: query head h reads KV
-/// head h / (H/K). Output [T, H, Dv] in q's dtype. Query row t may see keys j <= query_offset + t
-/// (and j < S) if causal, else all S. A row that sees no key gives zeros. softmax(q.k * scale) v in f32. Keys are
-/// processed in tiles that start at absolute multiples of a fixed length, whatever T: each row's bits do not
-/// depend on T, on the other rows, on later keys or on threads.
+/// ATTENTION: inputs q [T, H, D], k [S, K, D], v [S, K, Dv]; q f32 (or f16/bf16), k and v of one
+/// dtype among f32 f16 bf16; last stride 1 everywhere, other strides any. H is a multiple of K:
+/// query head h reads KV head h / (H/K). Output [T, H, Dv] in q's dtype. Query row t may see keys j
+/// <= query_offset + t (and j < S) if causal, else all S. A row that sees no key gives zeros.
+/// softmax(q.k * scale) v in f32. Keys are processed in tiles that start at absolute multiples of a
+/// fixed length, whatever T: each row's bits do not depend on T, on the other rows, on later keys
+/// or on threads.
 typedef struct berth_attention_params {
     float scale;
     bool causal;
     int64_t query_offset;
 } berth_attention_params;
 
-/// EMBEDDING (no params): inputs table [V, E] (floats or quantised, rows contiguous), ids i32 or i64 of any
-/// shape, contiguous. Output ids.shape + [E]: in the table's dtype, f32 for quantised tables. An id
-/// outside [0, V) gives a row of NaN (the check cannot see data).
+/// EMBEDDING (no params): inputs table [V, E] (floats or quantised, rows contiguous), ids i32 or
+/// i64 of any shape, contiguous. Output ids.shape + [E]: in the table's dtype, f32 for quantised
+/// tables. An id outside [0, V) gives a row of NaN (the check cannot see data).
 ///
-/// INDEX_COPY: inputs x (any plain dtype, contiguous; output 0 is x itself, updated in place by the caller's
-/// doing), index i32 or i64 [n] contiguous, src with x's dtype and rank, src.dims = x.dims but n at `dim`, any
-/// strides. Row index[i] of x along `dim` becomes row i of src, in ascending i. Rows whose
-/// index is out of range are left alone. Rows not named stay. (outputs[0].data == inputs[0].data always.)
+/// INDEX_COPY: inputs x (any plain dtype, contiguous; output 0 is x itself, updated in place by the
+/// caller's doing), index i32 or i64 [n] contiguous, src with x's dtype and rank, src.dims = x.dims
+/// but n at `dim`, any strides. Row index[i] of x along `dim` becomes row i of src, in ascending i.
+/// Rows whose index is out of range are left alone. Rows not named stay. (outputs[0].data ==
+/// inputs[0].data always.)
 typedef struct berth_index_copy_params {
     int32_t dim;
 } berth_index_copy_params;
 
-/// CAT: 1 to BERTH_OP_MAX_INPUTS inputs of one plain dtype and rank, equal but at `dim`; concatenated.
+/// CAT: 1 to BERTH_OP_MAX_INPUTS inputs of one plain dtype and rank, equal but at `dim`;
+/// concatenated.
 typedef struct berth_cat_params {
     int32_t dim;
 } berth_cat_params;
 
-/// NOOP (no params): output has the dtype and shape of inputs[0]; the kernel does nothing (content is
-/// undefined unless in place). For measuring dispatch. May be in place.
+/// NOOP (no params): output has the dtype and shape of inputs[0]; the kernel does nothing (content
+/// is undefined unless in place). For measuring dispatch. May be in place.
 
 #endif // BERTH_BASE_OP_PARAMS_H

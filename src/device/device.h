@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device layer: physical memory, virtual ranges, copies, streams and kernels behind one table of
-// function pointers. Knows nothing of plans, pools or tensors.
+// The device layer: physical memory, virtual ranges, copies, streams and kernels behind one table
+// of function pointers. Knows nothing of plans, pools or tensors.
 //
-// D1: a granule of physical memory is populated from the moment `map` returns until `unmap` returns; what is
+// D1: a granule of physical memory is populated from the moment `map` returns until `unmap`
+// returns; what is
 //     not mapped is not memory.
 // D2: map is all or nothing; a failed call leaves the range as it was.
 // D3: work of one stream happens in the order in which it was enqueued.
@@ -19,9 +20,10 @@
 #define BERTH_ALIGNMENT 64u
 
 typedef enum berth_device_caps {
-    BERTH_DEVICE_CAP_REMAP = 1u << 0,        ///< `remap` is present
-    BERTH_DEVICE_CAP_ASYNC = 1u << 1,        ///< enqueued work may still be pending when launch returns
-    BERTH_DEVICE_CAP_HOST_ACCESS = 1u << 2,  ///< the host may read and write mapped addresses of idle memory
+    BERTH_DEVICE_CAP_REMAP = 1u << 0, ///< `remap` is present
+    BERTH_DEVICE_CAP_ASYNC = 1u << 1, ///< enqueued work may still be pending when launch returns
+    BERTH_DEVICE_CAP_HOST_ACCESS =
+        1u << 2, ///< the host may read and write mapped addresses of idle memory
 } berth_device_caps;
 
 typedef struct berth_device berth_device;
@@ -46,7 +48,8 @@ typedef enum berth_copy_kind {
 } berth_copy_kind;
 
 /// One static const table per back end. Registration refuses a hole in a required entry, so callers
-/// never test for NULL. Sizes and offsets are in bytes; those of spaces are multiples of the granule.
+/// never test for NULL. Sizes and offsets are in bytes; those of spaces are multiples of the
+/// granule.
 typedef struct berth_device_ops {
     uint32_t abi_version; ///< BERTH_DEVICE_ABI_VERSION compiled against
     uint32_t caps;        ///< BERTH_DEVICE_CAP_* bits
@@ -60,8 +63,9 @@ typedef struct berth_device_ops {
     berth_status (*map)(berth_device* self, berth_space* space, uint64_t offset, uint64_t size);
     /// Gives the physical memory of a mapped range back to the system. No pending work uses it.
     berth_status (*unmap)(berth_device* self, berth_space* space, uint64_t offset, uint64_t size);
-    /// Optional, with BERTH_DEVICE_CAP_REMAP: moves mapped granules with their content to an unmapped range
-    /// of the same or another space; the source is unmapped then. No pending work uses it.
+    /// Optional, with BERTH_DEVICE_CAP_REMAP: moves mapped granules with their content to an
+    /// unmapped range of the same or another space; the source is unmapped then. No pending work
+    /// uses it.
     berth_status (*remap)(berth_device* self,
                           berth_space* from_space,
                           uint64_t from,
@@ -71,8 +75,9 @@ typedef struct berth_device_ops {
     berth_status (*stream_create)(berth_device* self, berth_stream** out_stream);
     /// Waits for the stream's work first; cannot fail.
     void (*stream_destroy)(berth_device* self, berth_stream* stream);
-    /// Enqueues a kernel. `call` is copied with what `call->params` points at (BERTH_OP_PARAM_BYTES at most,
-    /// `params_bytes` of them); the memory of its views must stay until the stream has passed it.
+    /// Enqueues a kernel. `call` is copied with what `call->params` points at (BERTH_OP_PARAM_BYTES
+    /// at most, `params_bytes` of them); the memory of its views must stay until the stream has
+    /// passed it.
     berth_status (*launch)(berth_device* self,
                            berth_stream* stream,
                            berth_kernel kernel,
@@ -101,10 +106,11 @@ typedef struct berth_device_ops {
 /// The part of a device that all back ends share; each back end's struct begins with it.
 struct berth_device {
     const berth_device_ops* ops;
-    const berth_kernel* kernels; ///< [BERTH_OP_COUNT], indexed by berth_op_id; NULL where not implemented
-    const berth_host* host;      ///< borrowed
-    berth_team* team;            ///< CPU-like devices: threads for kernels; may be NULL
-    const char* name;            ///< "cpu", "sim", "cuda"
+    const berth_kernel*
+        kernels; ///< [BERTH_OP_COUNT], indexed by berth_op_id; NULL where not implemented
+    const berth_host* host; ///< borrowed
+    berth_team* team;       ///< CPU-like devices: threads for kernels; may be NULL
+    const char* name;       ///< "cpu", "sim", "cuda"
     berth_device_kind kind;
     uint64_t granule_bytes;
 };
@@ -115,34 +121,28 @@ bool berth_device_ops_are_valid(const berth_device_ops* ops);
 // Wrappers: assert, clear outputs, dispatch.
 
 void berth_device_destroy(berth_device* device); ///< accepts NULL
-berth_status
-berth_device_query_memory(berth_device* device, uint64_t* out_total, uint64_t* out_available);
+berth_status berth_device_query_memory(berth_device* device,
+                                       uint64_t* out_total,
+                                       uint64_t* out_available);
 berth_status berth_space_reserve(berth_device* device, uint64_t size, berth_space** out_space);
 void berth_space_release(berth_space* space); ///< accepts NULL
 berth_status berth_space_map(berth_space* space, uint64_t offset, uint64_t size);
 berth_status berth_space_unmap(berth_space* space, uint64_t offset, uint64_t size);
 /// BERTH_ERR_UNSUPPORTED without BERTH_DEVICE_CAP_REMAP.
-berth_status berth_space_remap(berth_space* from_space,
-                               uint64_t from,
-                               berth_space* to_space,
-                               uint64_t to,
-                               uint64_t size);
+berth_status berth_space_remap(
+    berth_space* from_space, uint64_t from, berth_space* to_space, uint64_t to, uint64_t size);
 berth_status berth_stream_create(berth_device* device, berth_stream** out_stream);
 void berth_stream_destroy(berth_stream* stream); ///< accepts NULL
 berth_status berth_stream_launch(berth_stream* stream,
                                  berth_kernel kernel,
                                  const berth_op_call* call,
                                  size_t params_bytes);
-berth_status berth_stream_copy(berth_stream* stream,
-                               void* target,
-                               const void* source,
-                               uint64_t size,
-                               berth_copy_kind kind);
+berth_status berth_stream_copy(
+    berth_stream* stream, void* target, const void* source, uint64_t size, berth_copy_kind kind);
 berth_status berth_stream_record(berth_stream* stream, uint64_t* out_ticket);
 bool berth_stream_query(berth_stream* stream, uint64_t ticket);
 berth_status berth_stream_wait(berth_stream* stream, uint64_t ticket);
-berth_status
-berth_stream_wait_stream(berth_stream* stream, berth_stream* other, uint64_t ticket);
+berth_status berth_stream_wait_stream(berth_stream* stream, berth_stream* other, uint64_t ticket);
 /// Blocks until everything enqueued so far is done.
 berth_status berth_stream_synchronize(berth_stream* stream);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of one step (by name): the symbols seen, the paths it takes, the size models learned from its
-// runs, and the plans made for buckets of shapes. Thread-safe: contexts share it.
+// What is known of one step (by name): the symbols seen, the paths it takes, the size models
+// learned from its runs, and the plans made for buckets of shapes. Thread-safe: contexts share it.
 #ifndef BERTH_PLAN_STEP_MODEL_H
 #define BERTH_PLAN_STEP_MODEL_H
 
@@ -19,10 +19,10 @@ typedef struct berth_shape_key {
     size_t count;
 } berth_shape_key;
 
-
 /// One value of a placement.
 typedef struct berth_place {
-    uint64_t offset; ///< from the frame's base; BERTH_PLACE_POOL: planned for the pool (escaping, observed)
+    uint64_t offset; ///< from the frame's base; BERTH_PLACE_POOL: planned for the pool (escaping,
+                     ///< observed)
     uint64_t bytes;  ///< planned size; a larger request must not be placed here
 } berth_place;
 #define BERTH_PLACE_POOL UINT64_MAX
@@ -30,13 +30,14 @@ typedef struct berth_place {
 /// What a replay needs of a path, whatever the shape. Immutable.
 typedef struct berth_path {
     const berth_trace_event* events; ///< [event_count]
-    const berth_trace_value* values; ///< [value_count]; dims_at indexes a dims array laid out like every run's
+    const berth_trace_value*
+        values; ///< [value_count]; dims_at indexes a dims array laid out like every run's
     uint32_t event_count;
     uint32_t value_count;
     uint32_t dim_count;
     uint32_t id; ///< within its step
-    /// Values whose planned death is event e: expired[expired_at[e] .. expired_at[e + 1]). Values planned to
-    /// escape are not in it.
+    /// Values whose planned death is event e: expired[expired_at[e] .. expired_at[e + 1]). Values
+    /// planned to escape are not in it.
     const uint32_t* expired_at; ///< [event_count + 1]
     const uint32_t* expired;
 } berth_path;
@@ -44,9 +45,9 @@ typedef struct berth_path {
 /// A plan evaluated at one shape. Immutable; retained while a replay uses it.
 typedef struct berth_placement {
     const berth_path* path;
-    const berth_place* places; ///< [path->value_count]
-    uint64_t frame_bytes;      ///< highest offset + size
-    uint64_t escaping_bytes;   ///< sum over values planned for the pool
+    const berth_place* places;  ///< [path->value_count]
+    uint64_t frame_bytes;       ///< highest offset + size
+    uint64_t escaping_bytes;    ///< sum over values planned for the pool
     uint64_t peak_bytes;        ///< by the design's definition, at the planned sizes
     uint64_t lower_bound_bytes; ///< likewise
     uint64_t sum_bytes;         ///< every value, nothing shared
@@ -58,28 +59,31 @@ typedef struct berth_outlook {
     berth_estimate_kind kind;
     uint64_t frame_bytes; ///< the largest over known paths
     uint64_t pool_bytes;  ///< likewise: sum of values planned for the pool
-    /// Sizes of the values planned for the pool on the path that wants most, so that the caller can bound
-    /// what the pool maps for them; borrowed from `placement`, else NULL.
+    /// Sizes of the values planned for the pool on the path that wants most, so that the caller can
+    /// bound what the pool maps for them; borrowed from `placement`, else NULL.
     const berth_placement* placement; ///< of the path expected; retained; NULL: record this run
     bool has_other_paths; ///< the step is known to take more paths than the expected one
-    bool made_plan;                   ///< a plan was made for this call
-    uint64_t plan_ns;                 ///< time this call spent planning or evaluating
+    bool made_plan;       ///< a plan was made for this call
+    uint64_t plan_ns;     ///< time this call spent planning or evaluating
 } berth_outlook;
 
 typedef enum berth_run_result {
-    BERTH_RUN_HIT,      ///< replayed, every value placed as planned
-    BERTH_RUN_PARTIAL,  ///< replayed to the end, but some value was not placed (too large, overlap with an overdue one)
-    BERTH_RUN_EXIT,     ///< a guard failed; the trace holds the whole new path
-    BERTH_RUN_RECORDED, ///< no placement was given
-    BERTH_RUN_DISCARDED, ///< an error happened, or the trace grew beyond its limit: nothing is learned
+    BERTH_RUN_HIT,       ///< replayed, every value placed as planned
+    BERTH_RUN_PARTIAL,   ///< replayed to the end, but some value was not placed (too large, overlap
+                         ///< with an overdue one)
+    BERTH_RUN_EXIT,      ///< a guard failed; the trace holds the whole new path
+    BERTH_RUN_RECORDED,  ///< no placement was given
+    BERTH_RUN_DISCARDED, ///< an error happened, or the trace grew beyond its limit: nothing is
+                         ///< learned
 } berth_run_result;
 
 /// How a run went, for learning and for statistics.
 typedef struct berth_run_report {
     berth_run_result result;
     const berth_placement* placement; ///< as given by begin; released by end; may be NULL
-    /// The run as it was, whole: for EXIT and RECORDED; for PARTIAL and HIT NULL, or the run as it was if
-    /// the placement wants to learn or a death was late. Its content may be taken (the trace is then empty).
+    /// The run as it was, whole: for EXIT and RECORDED; for PARTIAL and HIT NULL, or the run as it
+    /// was if the placement wants to learn or a death was late. Its content may be taken (the trace
+    /// is then empty).
     berth_trace* trace;
     uint64_t placed_bytes;      ///< bytes placed by the plan
     uint64_t allocated_bytes;   ///< bytes of all values of the run
@@ -88,22 +92,22 @@ typedef struct berth_run_report {
     uint64_t pool_peak_bytes;   ///< most bytes the step's values asked of the pool at one time
 } berth_run_report;
 
-
 /// Policies, the same for all steps of a runtime.
 typedef struct berth_plan_policy {
-    const char* buckets;   ///< "geometric:4", "pow2", "linear:N", "list:a,b,..."; borrowed for create
-    uint32_t quantum;      ///< memo steps an octave; 0: exact shapes only
-    uint32_t max_paths;    ///< paths kept for a step
-    uint32_t max_exits;    ///< this many side exits in a row end the planning of a step; 0: never
-    uint32_t max_events;   ///< longer runs are not recorded
-    uint64_t cache_bytes;  ///< for the plans, models and memo of this step
+    const char* buckets; ///< "geometric:4", "pow2", "linear:N", "list:a,b,..."; borrowed for create
+    uint32_t quantum;    ///< memo steps an octave; 0: exact shapes only
+    uint32_t max_paths;  ///< paths kept for a step
+    uint32_t max_exits;  ///< this many side exits in a row end the planning of a step; 0: never
+    uint32_t max_events; ///< longer runs are not recorded
+    uint64_t cache_bytes; ///< for the plans, models and memo of this step
     /// Clock for plan_ns, or NULL for none.
     uint64_t (*now_ns)(void);
 } berth_plan_policy;
 
 typedef struct berth_step_model berth_step_model;
 
-/// Errors: BERTH_ERR_INVALID_ARGUMENT for a bucket policy that cannot be read, BERTH_ERR_OUT_OF_MEMORY.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT for a bucket policy that cannot be read,
+/// BERTH_ERR_OUT_OF_MEMORY.
 berth_status berth_step_model_create(const berth_host* host,
                                      const char* name,
                                      const berth_plan_policy* policy,
@@ -113,9 +117,9 @@ void berth_step_model_destroy(berth_step_model* model);
 
 const char* berth_step_model_name(const berth_step_model* model);
 
-/// Prepares a run at `key`: plans and evaluates as needed. Running out of host memory is no error: the
-/// outlook is then UNKNOWN without a placement.
-/// Errors: BERTH_ERR_INVALID_ARGUMENT when the names differ from the first run's, or a value is negative.
+/// Prepares a run at `key`: plans and evaluates as needed. Running out of host memory is no error:
+/// the outlook is then UNKNOWN without a placement. Errors: BERTH_ERR_INVALID_ARGUMENT when the
+/// names differ from the first run's, or a value is negative.
 berth_status berth_step_model_begin(berth_step_model* model,
                                     const berth_shape_key* key,
                                     berth_outlook* out_outlook);
@@ -125,7 +129,8 @@ berth_status berth_step_model_estimate(berth_step_model* model,
                                        const berth_shape_key* key,
                                        berth_outlook* out_outlook);
 
-/// Ends a run begun at `key`: learns, counts, releases report->placement. Cannot fail: what cannot be kept is dropped.
+/// Ends a run begun at `key`: learns, counts, releases report->placement. Cannot fail: what cannot
+/// be kept is dropped.
 void berth_step_model_end(berth_step_model* model,
                           const berth_shape_key* key,
                           berth_run_report* report);
@@ -135,8 +140,8 @@ void berth_step_model_abandon(berth_step_model* model, const berth_placement* pl
 
 void berth_step_model_query_counters(berth_step_model* model, berth_step_counters* out_counters);
 
-/// Checks a placement against its path with code that shares nothing with the solvers: P1, alignment,
-/// frame_bytes, peak and lower bound.
+/// Checks a placement against its path with code that shares nothing with the solvers: P1,
+/// alignment, frame_bytes, peak and lower bound.
 bool berth_placement_is_valid(const berth_placement* placement);
 
 #endif // BERTH_PLAN_STEP_MODEL_H

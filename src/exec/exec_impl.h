@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executor layer: runtime, contexts, dispatch of ops, steps.
+//
+// E1: the events of an op, in order: outputs and scratch are placed; the kernel is enqueued;
+// scratch
+//     and moved operands are released.
+// E2: the first error of a context sticks; until it is cleared ops return NULL and consume what was
+// moved. E3: a value that a plan places overlaps nothing that is not dead: planned deaths are
+// checked, and
+//     what has outlived its own is kept clear of.
+// E4: a replayed op allocates nothing on the host and makes no system call.
+//
+// This header: the structs.
+#ifndef BERTH_EXEC_EXEC_IMPL_H
+#define BERTH_EXEC_EXEC_IMPL_H
+
+#include "base/options.h"
+#include "base/thread.h"
+#include "berth/ops.h"
+#include "berth/step.h"
+#include "memory/arena.h"
+#include "memory/page_store.h"
+#include "memory/pool.h"
+#include "ops/op_table.h"
+#include "plan/step_model.h"
+#include "tensor/tensor_impl.h"
+
+/// Kinds of trace events beyond the ops.
+enum {
+    BERTH_EVENT_ALLOC = BERTH_OP_COUNT, ///< an allocation without an op
+    BERTH_EVENT_STEP,                   ///< the begin of a nested step
+};
+
+typedef enum berth_run_mode {
+    BERTH_RUN_MODE_RECORD,    ///< values come from the pool, events are written down
+    BERTH_RUN_MODE_REPLAY,    ///< values are placed as planned
+    BERTH_RUN_MODE_UNTRACKED, ///< too long or no host memory: the pool, nothing is written down
+} berth_run_mode;
+
+/// A kind of step: its model, and the names of its bindings as the first run declared them.
+typedef struct berth_step_entry {
+    struct berth_step_entry* next;
+    berth_step_model* model;
+    uint32_t tag; ///< identifies it in a parent's trace
+    size_t input_count;
+    size_t integer_count;
+    size_t binding_count;
+    char** input_names;   ///< [input_count]
+    int32_t* input_ranks; ///< [input_count]
+    char** binding_names; ///< [binding_count]; the last integer_count are the integers' names
+} berth_step_entry;
+
+BERTH_VEC_DEFINE(berth_binding_vec, berth_binding);
+
+/// Memory that lives within one event: scratch, or the frame of a nested step.
+typedef struct berth_temporary {
+    unsigned char* data;
+    uint64_t size_bytes;
+    uint64_t rounded_bytes;
+    struct berth_run* run; ///< that counts it; NULL: none
+    bool is_from_pool;     ///< `block` is to be given back
+    berth_block block;
+} berth_temporary;
+
+/// One open step.
+typedef struct berth_run {
+    berth_ledger ledger;
+    const berth_host* host;
+    berth_run_mode mode;
+    bool exited;         ///< left its trace
+    bool missed;         ///< a value was not placed as planned
+    bool late;           ///< a value outlived its planned death
+    bool failed;         ///< an op failed inside
+    bool frame_is_inner; ///< the frame lies in the parent's
+    uint32_t next_event;
+    uint32_t next_value;
+    const berth_placement* placement; ///< NULL: recorded from the start
+    const berth_path* path;
+    berth_frame frame;
+    berth_temporary frame_temporary; ///< the parent's, with frame_is_inner its place
+    berth_reservation reservation;
+    berth_trace trace; ///< while replaying only its dims are written
+    uint32_t slot_capacity;
+    uint32_t max_events;
+    uint64_t lower_bound_bytes;
+    uint64_t pool_peak_bytes;
+    uint64_t placed_bytes;
+    uint64_t allocated_bytes;
+    berth_step_entry* entry;
+    berth_binding_vec bindings;
+    struct berth_run* parent;
+    struct berth_run* child; ///< kept for the next nested step
+} berth_run;
+
+/// Recent use of memory, for BERTH_KEEP=auto.
+typedef struct berth_use_trend {
+    double mean;
+    double variance;
+} berth_use_trend;
+
+struct berth_runtime {
+    _Atomic uint32_t refs;
+    uint32_t fork_generation;
+    berth_host* host;
+    berth_device* device;
+    berth_store* store;
+    berth_mode mode;
+    berth_keep keep;
+    uint64_t keep_bytes;
+    berth_poison poison;
+    bool batch_invariant;
+    berth_plan_policy policy;
+    berth_pool_bypass bypass;
+    berth_mutex lock; ///< guards what follows
+    bool has_lock;
+    berth_step_entry* first_step;
+    berth_step_entry* last_step;
+    size_t step_count;
+    berth_context* first_context;
+    char buckets[BERTH_OPTION_TEXT_BYTES];
+};
+
+struct berth_context {
+    berth_home home; ///< first: a home's end is its context's
+    berth_runtime* runtime;
+    berth_run* run;       ///< the innermost open step
+    berth_run* first_run; ///< kept for the next step
+    berth_step_entry* recent_step;
+    uint64_t extra_bytes; ///< declared for the next step
+    uint32_t steps_since_trim;
+    berth_use_trend frame_trend;
+    berth_use_trend pool_trend;
+    berth_context* previous; ///< the runtime's list
+    berth_context* next;
+    berth_status error;
+    char error_text[1024];
+};
+
+static inline berth_context* berth_home_context(berth_home* home) {
+    return (berth_context*)(void*)home;
+}
+
+/// Makes BERTH_MODE=system take storage from `bypass` instead of libc: for benchmarks of
+/// allocators. Copied; before the first context.
+void berth_runtime_set_bypass(berth_runtime* runtime, const berth_pool_bypass* bypass);
+
+/// Keeps the first error. `where` is the op's or the call's name; `call` (may be NULL) adds the
+/// operands' shapes; the reason is the thread's detail text. Returns `status`. Open steps are
+/// marked failed.
+berth_status berth_context_fail(berth_context* context,
+                                berth_status status,
+                                const char* where,
+                                const berth_op_call* call);
+
+/// Runs op `op` on operands that may be tagged by berth_move(). The one way to run a kernel.
+/// `params` [params_bytes] may be NULL.
+berth_tensor* berth_dispatch(berth_context* context,
+                             berth_op_id op,
+                             berth_tensor* const* operands,
+                             uint32_t operand_count,
+                             const void* params,
+                             size_t params_bytes);
+
+/// As berth_dispatch, for callers that hold the context's lock.
+berth_tensor* berth_dispatch_locked(berth_context* context,
+                                    berth_op_id op,
+                                    berth_tensor* const* operands,
+                                    uint32_t operand_count,
+                                    const void* params,
+                                    size_t params_bytes);
+
+/// A dense tensor on a new storage of undefined content. Under the lock, inside an event that has
+/// been begun.
+berth_status berth_context_new_tensor(berth_context* context,
+                                      const berth_view* shape,
+                                      uint64_t bytes,
+                                      berth_tensor** out_tensor);
+
+/// Removes berth_move()'s tag.
+static inline berth_tensor* berth_untag(const berth_tensor* operand) {
+    return (berth_tensor*)((uintptr_t)operand & ~(uintptr_t)1);
+}
+static inline bool berth_is_moved(const berth_tensor* operand) {
+    return ((uintptr_t)operand & 1u) != 0;
+}
+
+/// Gives back what the policy does not keep, at the end of an outermost step.
+void berth_context_keep(berth_context* context);
+
+#endif // BERTH_EXEC_EXEC_IMPL_H

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording and replaying one run of a step.
+#include "exec/run.h"
+
+static const uint32_t FIRST_SLOTS = 64;
+
+/// Room for values 0 .. wanted - 1 in the ledger.
+static berth_status reserve_slots(const berth_host* host, berth_run* run, uint32_t wanted) {
+    if (wanted <= run->slot_capacity) return BERTH_OK;
+    uint32_t capacity = run->slot_capacity == 0 ? FIRST_SLOTS : run->slot_capacity;
+    while (capacity < wanted)
+        capacity *= 2;
+    berth_storage** slots =
+        berth_host_realloc(host, run->ledger.slots, capacity * sizeof *run->ledger.slots);
+    if (slots == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a trace");
+    run->ledger.slots = slots;
+    uint32_t* deaths =
+        berth_host_realloc(host, run->ledger.deaths, capacity * sizeof *run->ledger.deaths);
+    if (deaths == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a trace");
+    run->ledger.deaths = deaths;
+    for (uint32_t i = run->slot_capacity; i < capacity; ++i)
+        run->ledger.slots[i] = NULL;
+    run->slot_capacity = capacity;
+    return BERTH_OK;
+}
+
+/// Copies events and values of the path up to where the run is; dims are in the log already.
+static berth_status copy_prefix(const berth_host* host, berth_run* run) {
+    berth_trace* trace = &run->trace;
+    const berth_path* path = run->path;
+    BERTH_TRY(berth_trace_event_vec_reserve(&trace->events, host, run->next_event + 1));
+    BERTH_TRY(berth_trace_value_vec_reserve(&trace->values, host, run->next_value + 1));
+    memcpy(trace->events.items, path->events, run->next_event * sizeof *path->events);
+    memcpy(trace->values.items, path->values, run->next_value * sizeof *path->values);
+    trace->events.count = run->next_event;
+    trace->values.count = run->next_value;
+    uint32_t dims_at = 0;
+    for (uint32_t v = 0; v < run->next_value; ++v) {
+        berth_trace_value* value = &trace->values.items[v];
+        value->flags &= (uint16_t)~BERTH_VALUE_ESCAPES;
+        value->dims_at = dims_at;
+        dims_at += value->rank;
+    }
+    return BERTH_OK;
+}
+
+/// From here on nothing of the run is written down.
+static void stop_tracking(berth_run* run) { run->mode = BERTH_RUN_MODE_UNTRACKED; }
+
+void berth_run_side_exit(berth_run* run) {
+    run->exited = true;
+    run->mode = BERTH_RUN_MODE_RECORD;
+    if (copy_prefix(run->host, run) != BERTH_OK) stop_tracking(run);
+}
+
+void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag) {
+    const uint32_t e = run->next_event;
+    const berth_trace_event event = {
+        .kind = kind,
+        .first_value = run->next_value,
+        .value_count = (uint16_t)value_count,
+        .tag = tag,
+    };
+    if (e >= run->max_events ||
+        berth_trace_event_vec_push(&run->trace.events, run->host, event) != BERTH_OK) {
+        stop_tracking(run);
+        return;
+    }
+    run->ledger.event = e;
+    run->next_event = e + 1;
+}
+
+void berth_run_add_overdue(berth_context* context, berth_run* run, berth_storage* storage) {
+    berth_home* home = &context->home;
+    run->late = true;
+    // what the pool or its owner holds is in nobody's way
+    if (storage->kind != BERTH_STORAGE_FRAME || storage->is_overdue) return;
+    const berth_overdue entry = {
+        .begin = storage->data,
+        .end = storage->data + storage->rounded_bytes,
+        .storage = storage,
+    };
+    if (berth_overdue_vec_push(&home->overdue, home->host, entry) != BERTH_OK) {
+        berth_run_side_exit(run);
+        return;
+    }
+    storage->is_overdue = true;
+}
+
+/// Writes one value down; the run becomes untracked if it cannot be.
+static void record_value(
+    berth_run* run, uint32_t flags, uint8_t dtype, int32_t rank, const int64_t* dims) {
+    berth_trace* trace = &run->trace;
+    const berth_trace_value value = {
+        .birth = run->ledger.event,
+        .death = run->ledger.event,
+        .dims_at = (uint32_t)trace->dims.count,
+        .rank = (uint8_t)rank,
+        .dtype = dtype,
+        .flags = (uint16_t)flags,
+    };
+    if (reserve_slots(run->host, run, run->next_value + 1) != BERTH_OK ||
+        berth_trace_dim_vec_reserve(&trace->dims, run->host, trace->dims.count + (size_t)rank) !=
+            BERTH_OK ||
+        berth_trace_value_vec_push(&trace->values, run->host, value) != BERTH_OK) {
+        stop_tracking(run);
+        return;
+    }
+    for (int32_t i = 0; i < rank; ++i)
+        trace->dims.items[trace->dims.count + (size_t)i] = dims[i];
+    trace->dims.count += (size_t)rank;
+}
+
+/// Logs or records the dims of the next value.
+static void note_value(
+    berth_run* run, uint32_t flags, uint8_t dtype, int32_t rank, const int64_t* dims) {
+    if (run->mode == BERTH_RUN_MODE_RECORD) {
+        record_value(run, flags, dtype, rank, dims);
+    } else if (run->mode == BERTH_RUN_MODE_REPLAY) {
+        int64_t* log = run->trace.dims.items + run->trace.dims.count;
+        for (int32_t i = 0; i < rank; ++i)
+            log[i] = dims[i];
+        run->trace.dims.count += (size_t)rank;
+    }
+}
+
+static void count_pool_bytes(berth_run* run, uint64_t rounded_bytes) {
+    run->ledger.pool_bytes += rounded_bytes;
+    if (run->ledger.pool_bytes > run->pool_peak_bytes)
+        run->pool_peak_bytes = run->ledger.pool_bytes;
+}
+
+berth_status berth_run_place_in_pool(berth_context* context,
+                                     berth_run* run,
+                                     berth_storage* storage,
+                                     const berth_view* shape) {
+    BERTH_TRY(berth_pool_take(
+        context->home.pool, storage->size_bytes, &run->reservation, &storage->block));
+    storage->data = storage->block.data;
+    storage->kind = BERTH_STORAGE_POOL;
+    note_value(run, 0, (uint8_t)shape->dtype, shape->rank, shape->dims);
+    if (run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_OK;
+    storage->ledger = &run->ledger;
+    storage->value = run->next_value;
+    run->ledger.slots[run->next_value++] = storage;
+    ++run->ledger.live_count;
+    berth_run_count_value(run, storage->rounded_bytes);
+    count_pool_bytes(run, storage->rounded_bytes);
+    return BERTH_OK;
+}
+
+berth_status berth_temporary_take(
+    berth_context* context, berth_run* run, uint64_t bytes, uint32_t flags, berth_temporary* out) {
+    *out = (berth_temporary){.size_bytes = bytes};
+    if (!berth_try_round_up(bytes, BERTH_ALIGNMENT, &out->rounded_bytes) || bytes > INT64_MAX)
+        return berth_fail(BERTH_ERR_OVERFLOW, "the workspace does not fit 63 bits");
+    const bool is_replay = run != NULL && run->mode == BERTH_RUN_MODE_REPLAY;
+    if (is_replay)
+        out->data =
+            berth_run_planned_address(&context->home, run, run->next_value, out->rounded_bytes);
+    if (out->data == NULL && (flags & BERTH_VALUE_FRAME) == 0) {
+        BERTH_TRY(berth_pool_take(
+            context->home.pool, bytes, run != NULL ? &run->reservation : NULL, &out->block));
+        out->data = out->block.data;
+        out->is_from_pool = true;
+    } else if (out->data != NULL && context->home.poisons) {
+        BERTH_UNPOISON_REGION(out->data, bytes);
+    }
+    if (run == NULL) return BERTH_OK;
+    const int64_t dim = (int64_t)bytes;
+    note_value(run, flags, BERTH_U8, 1, &dim);
+    if (run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_OK;
+    out->run = run;
+    run->ledger.slots[run->next_value] = NULL;
+    run->ledger.deaths[run->next_value++] = run->ledger.event;
+    berth_run_count_value(run, out->rounded_bytes);
+    if (out->is_from_pool) count_pool_bytes(run, out->rounded_bytes);
+    return BERTH_OK;
+}
+
+void berth_temporary_give(berth_context* context, berth_temporary* temporary) {
+    if (temporary->run != NULL) {
+        temporary->run->ledger.live_bytes -= temporary->rounded_bytes;
+        if (temporary->is_from_pool) temporary->run->ledger.pool_bytes -= temporary->rounded_bytes;
+    }
+    if (temporary->is_from_pool) {
+        berth_pool_give(context->home.pool, &temporary->block);
+    } else if (temporary->data != NULL && context->home.poisons) {
+        BERTH_POISON_REGION(temporary->data, temporary->rounded_bytes);
+    }
+}
+
+/// Room for every value of the open steps to outlive its frame: the end of a step must not fail.
+static berth_status reserve_holds(berth_context* context, const berth_run* run) {
+    size_t wanted = context->home.overdue.count;
+    for (const berth_run* open = run; open != NULL; open = open->parent)
+        if (open->path != NULL) wanted += open->path->value_count;
+    BERTH_TRY(berth_overdue_vec_reserve(&context->home.overdue, context->home.host, wanted));
+    return berth_arena_reserve_holds(context->home.arena, wanted);
+}
+
+berth_status berth_run_start(berth_context* context,
+                             berth_run* run,
+                             const berth_placement* placement) {
+    berth_trace_clear(&run->trace);
+    run->host = context->home.host;
+    run->placement = placement;
+    run->path = placement != NULL ? placement->path : NULL;
+    run->mode = placement != NULL ? BERTH_RUN_MODE_REPLAY : BERTH_RUN_MODE_RECORD;
+    run->exited = run->missed = run->late = run->failed = false;
+    run->next_event = run->next_value = 0;
+    run->ledger.event = 0;
+    run->ledger.live_count = 0;
+    run->ledger.live_bytes = run->ledger.pool_bytes = 0;
+    run->lower_bound_bytes = run->pool_peak_bytes = 0;
+    run->placed_bytes = run->allocated_bytes = 0;
+    if (placement == NULL) return BERTH_OK;
+    BERTH_TRY(reserve_holds(context, run));
+    BERTH_TRY(berth_trace_dim_vec_reserve(&run->trace.dims, run->host, run->path->dim_count + 1));
+    return reserve_slots(run->host, run, run->path->value_count);
+}
+
+/// Takes `storage` out of the frame that ends: to the pool, or held where it is.
+static void evacuate(berth_context* context, berth_run* run, berth_storage* storage) {
+    berth_home* home = &context->home;
+    if (storage->is_overdue) berth_overdue_remove(home, storage);
+    berth_storage_lock(storage);
+    const bool may_move = atomic_load_explicit(&storage->pins, memory_order_acquire) == 0 &&
+                          !atomic_load_explicit(&storage->is_shared, memory_order_acquire);
+    berth_block block;
+    if (may_move &&
+        berth_pool_take(home->pool, storage->size_bytes, &run->reservation, &block) == BERTH_OK) {
+        if (storage->size_bytes == 0 ||
+            berth_stream_copy(home->stream,
+                              block.data,
+                              storage->data,
+                              storage->size_bytes,
+                              BERTH_COPY_DEVICE_TO_DEVICE) == BERTH_OK) {
+            if (home->poisons) BERTH_POISON_REGION(storage->data, storage->rounded_bytes);
+            storage->kind = BERTH_STORAGE_POOL;
+            storage->block = block;
+            storage->data = block.data;
+            berth_storage_unlock(storage);
+            return;
+        }
+        berth_pool_give(home->pool, &block);
+    }
+    storage->kind = BERTH_STORAGE_HELD;
+    berth_storage_unlock(storage);
+    // room for both was made at the step's begin
+    BERTH_CHECK(1, home->overdue.count < home->overdue.capacity);
+    home->overdue.items[home->overdue.count++] = (berth_overdue){
+        .begin = storage->data,
+        .end = storage->data + storage->rounded_bytes,
+        .storage = storage,
+    };
+    storage->is_overdue = true;
+    berth_arena_hold(home->arena, storage->data, storage->rounded_bytes);
+}
+
+/// Empties the ledger; what lived in the frame lives on elsewhere.
+static void detach_survivors(berth_context* context, berth_run* run) {
+    for (uint32_t v = 0; v < run->next_value && run->ledger.live_count > 0; ++v) {
+        berth_storage* storage = run->ledger.slots[v];
+        if (storage == NULL) continue;
+        storage->ledger = NULL;
+        run->ledger.slots[v] = NULL;
+        --run->ledger.live_count;
+        if (storage->kind == BERTH_STORAGE_FRAME) evacuate(context, run, storage);
+    }
+}
+
+/// Writes deaths and escapes into the trace's values.
+static void finish_trace(berth_run* run) {
+    for (uint32_t v = 0; v < run->next_value; ++v) {
+        berth_trace_value* value = &run->trace.values.items[v];
+        if ((value->flags & (BERTH_VALUE_SCRATCH | BERTH_VALUE_FRAME)) != 0) {
+            value->death = value->birth;
+        } else if (run->ledger.slots[v] != NULL) {
+            value->death = run->next_event - 1;
+            value->flags |= BERTH_VALUE_ESCAPES;
+        } else {
+            value->death = run->ledger.deaths[v];
+        }
+    }
+}
+
+/// The run's trace, made whole where something is to be learned from it; NULL if not, or without
+/// host memory.
+static berth_trace* trace_to_learn(berth_run* run, berth_run_result result) {
+    if (result == BERTH_RUN_DISCARDED) return NULL;
+    const bool is_replay = result == BERTH_RUN_HIT || result == BERTH_RUN_PARTIAL;
+    if (is_replay) {
+        if (!run->late && !run->missed && !run->placement->learn) return NULL;
+        if (copy_prefix(run->host, run) != BERTH_OK) return NULL;
+    }
+    finish_trace(run);
+    return &run->trace;
+}
+
+static berth_run_result judge(berth_run* run) {
+    if (run->failed || run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_RUN_DISCARDED;
+    if (run->placement == NULL) return BERTH_RUN_RECORDED;
+    if (run->exited) return BERTH_RUN_EXIT;
+    return run->missed ? BERTH_RUN_PARTIAL : BERTH_RUN_HIT;
+}
+
+void berth_run_finish(berth_context* context, berth_run* run) {
+    if (!run->failed && run->mode == BERTH_RUN_MODE_REPLAY &&
+        run->next_event != run->path->event_count)
+        berth_run_side_exit(run);
+    const berth_run_result result = judge(run);
+    if (run->mode == BERTH_RUN_MODE_REPLAY && run->ledger.live_count > 0) {
+        for (uint32_t v = 0; v < run->next_value && !run->late; ++v)
+            run->late = run->ledger.slots[v] != NULL &&
+                        (run->path->values[v].flags & BERTH_VALUE_ESCAPES) == 0;
+    }
+    berth_trace* trace = trace_to_learn(run, result);
+    detach_survivors(context, run);
+
+    uint64_t peak = run->lower_bound_bytes;
+    if (result == BERTH_RUN_HIT) {
+        peak = run->placement->peak_bytes;
+    } else if (run->placement != NULL) {
+        peak = run->frame.size_bytes + run->pool_peak_bytes;
+    }
+    berth_run_report report = {
+        .result = result,
+        .placement = run->placement,
+        .trace =
+            context->runtime->mode == BERTH_MODE_POOL || context->runtime->mode == BERTH_MODE_SYSTEM
+                ? NULL
+                : trace,
+        .placed_bytes = run->placed_bytes,
+        .allocated_bytes = run->allocated_bytes,
+        .peak_bytes = peak,
+        .lower_bound_bytes = run->lower_bound_bytes,
+        .pool_peak_bytes = run->pool_peak_bytes,
+    };
+    const berth_shape_key key = {.bindings = run->bindings.items, .count = run->bindings.count};
+    berth_step_model_end(run->entry->model, &key, &report);
+    run->placement = NULL;
+    run->path = NULL;
+}
+
+void berth_run_destroy(const berth_host* host, berth_run* run) {
+    while (run != NULL) {
+        berth_run* child = run->child;
+        berth_trace_fini(&run->trace, host);
+        berth_binding_vec_fini(&run->bindings, host);
+        berth_host_free(host, run->ledger.slots);
+        berth_host_free(host, run->ledger.deaths);
+        berth_host_free(host, run);
+        run = child;
+    }
+}

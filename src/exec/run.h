@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// An open step: recording, replaying, and the guards between them. All under the context's lock.
+#ifndef BERTH_EXEC_RUN_H
+#define BERTH_EXEC_RUN_H
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "exec/exec_impl.h"
+#include "memory/poison.h"
+
+/// The event cannot follow the trace: goes on from the pool and writes down the new path.
+void berth_run_side_exit(berth_run* run);
+
+/// Writes an event down; on any failure the run becomes untracked.
+void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag);
+
+/// Puts a value that outlived its planned death on the home's list; without host memory the run
+/// leaves its trace instead.
+void berth_run_add_overdue(berth_context* context, berth_run* run, berth_storage* storage);
+
+/// Serves a value from the pool: recorded, or not placed by its plan.
+berth_status berth_run_place_in_pool(berth_context* context,
+                                     berth_run* run,
+                                     berth_storage* storage,
+                                     const berth_view* shape);
+
+/// Looks whether [begin, begin + bytes) is clear of stretches whose values live on.
+static inline bool berth_overdue_is_clear(const berth_home* home,
+                                          const unsigned char* begin,
+                                          uint64_t bytes) {
+    for (size_t i = 0; i < home->overdue.count; ++i) {
+        const berth_overdue* entry = &home->overdue.items[i];
+        if (begin < entry->end && entry->begin < begin + bytes) return false;
+    }
+    return true;
+}
+
+/// Begins an event that will make `value_count` values. `tag` is compared as part of its identity.
+static inline void berth_run_begin_event(
+    berth_context* context, berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag) {
+    if (run->mode == BERTH_RUN_MODE_REPLAY) {
+        const berth_path* path = run->path;
+        const uint32_t e = run->next_event;
+        if (e > 0) {
+            const uint32_t end = path->expired_at[e];
+            for (uint32_t i = path->expired_at[e - 1]; i < end; ++i) {
+                berth_storage* storage = run->ledger.slots[path->expired[i]];
+                if (storage != NULL) berth_run_add_overdue(context, run, storage);
+            }
+        }
+        if (run->mode == BERTH_RUN_MODE_REPLAY) {
+            const berth_trace_event* expected = &path->events[e];
+            if (e < path->event_count && expected->kind == kind &&
+                expected->value_count == value_count && expected->tag == tag) {
+                run->ledger.event = e;
+                run->next_event = e + 1;
+                return;
+            }
+            berth_run_side_exit(run);
+        }
+    }
+    if (run->mode == BERTH_RUN_MODE_RECORD) berth_run_record_event(run, kind, value_count, tag);
+}
+
+static inline void berth_run_count_value(berth_run* run, uint64_t rounded_bytes) {
+    run->ledger.live_bytes += rounded_bytes;
+    run->allocated_bytes += rounded_bytes;
+    if (run->ledger.live_bytes > run->lower_bound_bytes)
+        run->lower_bound_bytes = run->ledger.live_bytes;
+}
+
+/// Address of value `value` as planned, if `rounded_bytes` fit there and nobody lives there; else
+/// NULL.
+static inline unsigned char* berth_run_planned_address(const berth_home* home,
+                                                       berth_run* run,
+                                                       uint32_t value,
+                                                       uint64_t rounded_bytes) {
+    const berth_place* place = &run->placement->places[value];
+    if (place->offset == BERTH_PLACE_POOL) {
+        if (rounded_bytes > place->bytes) run->missed = true;
+        return NULL;
+    }
+    unsigned char* data = run->frame.base + place->offset;
+    if (rounded_bytes > place->bytes ||
+        (home->overdue.count != 0 && !berth_overdue_is_clear(home, data, rounded_bytes))) {
+        run->missed = true;
+        return NULL;
+    }
+    run->placed_bytes += rounded_bytes;
+    return data;
+}
+
+/// Gives `storage`, whose size_bytes and rounded_bytes are set, its memory.
+static inline berth_status berth_run_place(berth_context* context,
+                                           berth_run* run,
+                                           berth_storage* storage,
+                                           const berth_view* shape) {
+    if (run->mode != BERTH_RUN_MODE_REPLAY)
+        return berth_run_place_in_pool(context, run, storage, shape);
+    const uint32_t value = run->next_value;
+    unsigned char* data =
+        berth_run_planned_address(&context->home, run, value, storage->rounded_bytes);
+    if (data == NULL) return berth_run_place_in_pool(context, run, storage, shape);
+    // the log has room for every dimension of the path: see begin
+    int64_t* log = run->trace.dims.items + run->trace.dims.count;
+    for (int32_t i = 0; i < shape->rank; ++i)
+        log[i] = shape->dims[i];
+    run->trace.dims.count += (size_t)shape->rank;
+    if (context->home.poisons) BERTH_UNPOISON_REGION(data, storage->size_bytes);
+    storage->data = data;
+    storage->kind = BERTH_STORAGE_FRAME;
+    storage->ledger = &run->ledger;
+    storage->value = value;
+    run->ledger.slots[value] = storage;
+    ++run->ledger.live_count;
+    run->next_value = value + 1;
+    berth_run_count_value(run, storage->rounded_bytes);
+    return BERTH_OK;
+}
+
+/// Places `bytes` of scratch, or (flag BERTH_VALUE_FRAME) looks for a nested frame's planned place:
+/// then `out->data` is NULL if there is none. `run` may be NULL.
+berth_status berth_temporary_take(
+    berth_context* context, berth_run* run, uint64_t bytes, uint32_t flags, berth_temporary* out);
+void berth_temporary_give(berth_context* context, berth_temporary* temporary);
+
+/// Prepares `run` for values: mode, log and slots. Host memory was the only thing that could fail.
+berth_status berth_run_start(berth_context* context,
+                             berth_run* run,
+                             const berth_placement* placement);
+
+/// Moves what is still alive out of the frame (or marks it held), detaches every storage from the
+/// ledger, and tells the model how the run went. The frame may be popped afterwards.
+void berth_run_finish(berth_context* context, berth_run* run);
+
+/// Ends `run`, the innermost open step: finish, frame, promise.
+void berth_run_close(berth_context* context, berth_run* run);
+
+void berth_run_destroy(const berth_host* host, berth_run* run); ///< accepts NULL; with its children
+
+#endif // BERTH_EXEC_RUN_H

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime: owns device, page store, kinds of step and options, and hands layers their parts.
+#include "berth/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "device/cpu/cpu_device.h"
+#include "device/sim/sim_device.h"
+#include "exec/context.h"
+#include "exec/step_entry.h"
+
+enum { MAX_EXITS_IN_A_ROW = 8 };
+
+static void* libc_alloc(void* self, size_t size, size_t alignment) {
+    (void)self;
+    return aligned_alloc(alignment, (size_t)berth_round_up(size == 0 ? 1 : size, alignment));
+}
+
+static void libc_free(void* self, void* block, size_t size) {
+    (void)self;
+    (void)size;
+    free(block);
+}
+
+static const berth_pool_bypass libc_bypass = {.alloc = libc_alloc, .free = libc_free};
+
+static berth_status create_device(berth_runtime* runtime, const berth_options* options) {
+    if (berth_options_word(options, BERTH_OPTION_DEVICE) == BERTH_DEVICE_WORD_SIM) {
+        const berth_sim_options sim = {0};
+        return berth_sim_device_create(runtime->host, &sim, &runtime->device);
+    }
+    uint64_t threads = berth_options_u64(options, BERTH_OPTION_THREADS);
+    if (threads == 0) {
+        const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        threads = cores > 0 ? (uint64_t)cores : 1;
+    }
+    const berth_cpu_options cpu = {
+        .threads = (uint32_t)threads,
+        .huge = (berth_huge_pages)berth_options_word(options, BERTH_OPTION_HUGE),
+    };
+    return berth_cpu_device_create(runtime->host, &cpu, &runtime->device);
+}
+
+static void read_options(berth_runtime* runtime, const berth_options* options) {
+    runtime->mode = (berth_mode)berth_options_word(options, BERTH_OPTION_MODE);
+    runtime->keep = (berth_keep)berth_options_word(options, BERTH_OPTION_KEEP);
+    runtime->keep_bytes = berth_options_u64(options, BERTH_OPTION_KEEP);
+    runtime->poison = (berth_poison)berth_options_word(options, BERTH_OPTION_POISON);
+    runtime->batch_invariant = berth_options_bool(options, BERTH_OPTION_BATCH_INVARIANT);
+    memcpy(runtime->buckets,
+           berth_options_text(options, BERTH_OPTION_BUCKETS),
+           sizeof runtime->buckets);
+    const uint64_t most_events = berth_options_u64(options, BERTH_OPTION_TRACE_MAX);
+    runtime->policy = (berth_plan_policy){
+        .buckets = runtime->buckets,
+        .quantum = (uint32_t)berth_options_u64(options, BERTH_OPTION_PLAN_QUANTUM),
+        .max_paths = (uint32_t)berth_options_u64(options, BERTH_OPTION_PATHS_MAX),
+        // who asks for plans by name keeps getting them
+        .max_exits = runtime->mode == BERTH_MODE_PLAN ? 0 : MAX_EXITS_IN_A_ROW,
+        .max_events = (uint32_t)most_events,
+        .cache_bytes = berth_options_u64(options, BERTH_OPTION_PLAN_CACHE_BYTES),
+        .now_ns = berth_clock_now_ns,
+    };
+    runtime->bypass = libc_bypass;
+}
+
+/// A bucket policy that cannot be read is refused now, not at the first step.
+static berth_status check_buckets(const berth_runtime* runtime) {
+    berth_step_model* model;
+    const berth_status status =
+        berth_step_model_create(runtime->host, "check", &runtime->policy, &model);
+    if (status == BERTH_OK) berth_step_model_destroy(model);
+    return status == BERTH_OK ? status : berth_fail_prefix(status, "BERTH_BUCKETS");
+}
+
+static berth_status set_up(berth_runtime* runtime, const berth_options* options) {
+    BERTH_TRY(berth_fork_watch());
+    runtime->fork_generation = berth_fork_generation;
+    BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
+    BERTH_TRY(berth_mutex_init(&runtime->lock));
+    runtime->has_lock = true;
+    read_options(runtime, options);
+    BERTH_TRY(check_buckets(runtime));
+    BERTH_TRY(create_device(runtime, options));
+    uint64_t total, available;
+    BERTH_TRY(berth_device_query_memory(runtime->device, &total, &available));
+    const uint64_t capacity = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);
+    return berth_store_create(runtime->host, runtime->device, capacity, &runtime->store);
+}
+
+static void destroy(berth_runtime* runtime) {
+    if (runtime->fork_generation != berth_fork_generation) return;
+    berth_host* host = runtime->host;
+    for (berth_step_entry* entry = runtime->first_step; entry != NULL;) {
+        berth_step_entry* next = entry->next;
+        berth_step_entry_destroy(host, entry);
+        entry = next;
+    }
+    berth_store_destroy(runtime->store);
+    berth_device_destroy(runtime->device);
+    if (runtime->has_lock) berth_mutex_fini(&runtime->lock);
+    berth_host_free(host, runtime);
+    berth_host_destroy(host);
+}
+
+berth_status berth_runtime_create(const berth_runtime_options* options,
+                                  berth_runtime** out_runtime) {
+    if (out_runtime == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place for the runtime is needed");
+    *out_runtime = NULL;
+    static const berth_runtime_options defaults = {.struct_size = sizeof defaults};
+    if (options == NULL) options = &defaults;
+    if (options->struct_size != sizeof *options)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "struct_size is %zu, not %zu",
+                          options->struct_size,
+                          sizeof *options);
+    berth_host* host;
+    BERTH_TRY(berth_host_create(options->host, &host));
+    berth_options* values = berth_host_alloc(host, sizeof *values);
+    berth_runtime* runtime = berth_host_calloc(host, 1, sizeof *runtime);
+    berth_status status = BERTH_OK;
+    if (values == NULL || runtime == NULL)
+        status = berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a runtime");
+    if (status == BERTH_OK)
+        status = berth_options_init(values, options->settings, options->setting_count);
+    if (status != BERTH_OK) {
+        berth_host_free(host, values);
+        berth_host_free(host, runtime);
+        berth_host_destroy(host);
+        return status;
+    }
+    runtime->host = host;
+    atomic_store(&runtime->refs, 1);
+    runtime->fork_generation = berth_fork_generation;
+    status = set_up(runtime, values);
+    berth_host_free(host, values);
+    if (status != BERTH_OK) {
+        runtime->fork_generation = berth_fork_generation;
+        destroy(runtime);
+        return status;
+    }
+    *out_runtime = runtime;
+    return BERTH_OK;
+}
+
+void berth_runtime_retain(berth_runtime* runtime) {
+    atomic_fetch_add_explicit(&runtime->refs, 1, memory_order_relaxed);
+}
+
+void berth_runtime_release(berth_runtime* runtime) {
+    if (runtime == NULL || runtime->fork_generation != berth_fork_generation) return;
+    if (atomic_fetch_sub_explicit(&runtime->refs, 1, memory_order_acq_rel) == 1) destroy(runtime);
+}
+
+void berth_runtime_set_bypass(berth_runtime* runtime, const berth_pool_bypass* bypass) {
+    runtime->bypass = *bypass;
+}
+
+/// True in a child process, with the error text set.
+static bool is_forked(const berth_runtime* runtime) {
+    if (runtime->fork_generation == berth_fork_generation) return false;
+    (void)!berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+    return true;
+}
+
+static void add_pools(berth_runtime* runtime, berth_memory_stats* stats) {
+    berth_mutex_lock(&runtime->lock);
+    for (berth_context* c = runtime->first_context; c != NULL; c = c->next) {
+        berth_pool_stats pool;
+        berth_pool_query_stats(c->home.pool, &pool);
+        stats->requested_bytes += pool.requested_bytes;
+        if (pool.largest_free_bytes > stats->largest_free_bytes)
+            stats->largest_free_bytes = pool.largest_free_bytes;
+    }
+    berth_mutex_unlock(&runtime->lock);
+}
+
+berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_stats* out_stats) {
+    if (runtime == NULL || out_stats == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and a place are needed");
+    *out_stats = (berth_memory_stats){0};
+    if (is_forked(runtime)) return BERTH_ERR_FORKED;
+    berth_store_stats store;
+    berth_store_query_stats(runtime->store, &store);
+    *out_stats = (berth_memory_stats){
+        .capacity_bytes = store.capacity_bytes,
+        .mapped_bytes = store.mapped_bytes,
+        .peak_mapped_bytes = store.peak_mapped_bytes,
+        .reserved_bytes = store.reserved_bytes,
+        .frames_bytes = store.mapped_by_owner[BERTH_OWNER_FRAMES],
+        .pool_bytes = store.mapped_by_owner[BERTH_OWNER_POOL],
+        .kv_bytes = store.mapped_by_owner[BERTH_OWNER_KV],
+        .weights_bytes = store.mapped_by_owner[BERTH_OWNER_WEIGHTS],
+        .overhead_bytes = store.mapped_by_owner[BERTH_OWNER_OVERHEAD],
+        .host_bytes = berth_host_query_live_bytes(runtime->host),
+        .host_allocs = berth_host_query_alloc_calls(runtime->host),
+        .reclaims = store.reclaims,
+        .failures = store.failures,
+    };
+    add_pools(runtime, out_stats);
+    return BERTH_OK;
+}
+
+size_t berth_runtime_query_step_count(berth_runtime* runtime) {
+    if (runtime == NULL || is_forked(runtime)) return 0;
+    berth_mutex_lock(&runtime->lock);
+    const size_t count = runtime->step_count;
+    berth_mutex_unlock(&runtime->lock);
+    return count;
+}
+
+berth_status berth_runtime_query_step(berth_runtime* runtime,
+                                      size_t index,
+                                      const char** out_name,
+                                      berth_step_counters* out_counters) {
+    if (runtime == NULL || out_name == NULL || out_counters == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and two places are needed");
+    *out_name = NULL;
+    *out_counters = (berth_step_counters){0};
+    if (is_forked(runtime)) return BERTH_ERR_FORKED;
+    berth_mutex_lock(&runtime->lock);
+    berth_step_entry* entry = runtime->first_step;
+    for (size_t i = 0; entry != NULL && i < index; ++i)
+        entry = entry->next;
+    berth_mutex_unlock(&runtime->lock);
+    if (entry == NULL)
+        return berth_fail(BERTH_ERR_NOT_FOUND, "there is no %zu-th kind of step", index);
+    *out_name = berth_step_model_name(entry->model);
+    berth_step_model_query_counters(entry->model, out_counters);
+    return BERTH_OK;
+}
+
+/// The context after `context` (NULL: the first), pinned; unpins `context`. The lock is not held
+/// meanwhile: an unpin may end a context, and that takes it off the list.
+static berth_context* pin_next(berth_runtime* runtime, berth_context* context) {
+    berth_mutex_lock(&runtime->lock);
+    berth_context* next = context != NULL ? context->next : runtime->first_context;
+    while (next != NULL && !berth_home_try_pin(&next->home))
+        next = next->next;
+    berth_mutex_unlock(&runtime->lock);
+    if (context != NULL) berth_home_unpin(&context->home);
+    return next;
+}
+
+berth_status berth_trim(berth_runtime* runtime, uint64_t keep_bytes, uint64_t* out_bytes) {
+    if (out_bytes != NULL) *out_bytes = 0;
+    if (runtime == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime is needed");
+    if (is_forked(runtime)) return BERTH_ERR_FORKED;
+    uint64_t bytes = 0;
+    for (berth_context* c = pin_next(runtime, NULL); c != NULL; c = pin_next(runtime, c)) {
+        bytes += berth_pool_trim(c->home.pool, keep_bytes, false);
+        // a context in an op is not idle; its pool has its own lock
+        if (!berth_home_try_lock(&c->home)) continue;
+        bytes += berth_arena_trim(c->home.arena, keep_bytes, false);
+        berth_home_unlock(&c->home);
+    }
+    if (out_bytes != NULL) *out_bytes = bytes;
+    return BERTH_OK;
+}

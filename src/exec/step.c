@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps: begin with admission, end with survivors moved out, estimates.
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "exec/run.h"
+#include "exec/step_entry.h"
+
+/// The next run object, kept from earlier steps at this depth if there was one.
+static berth_run* prepare_run(berth_context* context) {
+    berth_run** link = context->run != NULL ? &context->run->child : &context->first_run;
+    if (*link == NULL) {
+        berth_run* run = berth_host_calloc(context->home.host, 1, sizeof *run);
+        if (run == NULL) return NULL;
+        run->host = context->home.host;
+        run->parent = context->run;
+        run->max_events = context->runtime->policy.max_events;
+        *link = run;
+    }
+    return *link;
+}
+
+/// What the pool may have to map for the values that the plan leaves to it.
+static uint64_t pool_growth(const berth_context* context, const berth_outlook* outlook) {
+    const berth_pool* pool = context->home.pool;
+    const berth_placement* placement = outlook->placement;
+    uint64_t growth = 0;
+    uint64_t covered = 0;
+    if (placement != NULL && placement->escaping_bytes > 0) {
+        for (uint32_t v = 0; v < placement->path->value_count; ++v) {
+            const berth_place* place = &placement->places[v];
+            if (place->offset != BERTH_PLACE_POOL) continue;
+            growth += berth_pool_query_worst_growth(pool, place->bytes);
+            covered += place->bytes;
+        }
+    }
+    // another path may leave the expected one at any event and then lives in the pool
+    if (outlook->pool_bytes > covered)
+        growth += berth_pool_query_worst_growth(pool, outlook->pool_bytes - covered);
+    if (outlook->kind == BERTH_ESTIMATE_BOUND && outlook->has_other_paths)
+        growth += berth_pool_query_worst_growth(pool, outlook->frame_bytes);
+    return growth;
+}
+
+/// Finds the frame's place: in the parent's, or on top of the arena.
+static berth_status place_frame(berth_context* context,
+                                berth_run* run,
+                                berth_temporary* inner,
+                                uint64_t frame_bytes) {
+    run->frame_is_inner = false;
+    if (run->parent != NULL) {
+        berth_run_begin_event(context, run->parent, BERTH_EVENT_STEP, 1, run->entry->tag);
+        BERTH_TRY(
+            berth_temporary_take(context, run->parent, frame_bytes, BERTH_VALUE_FRAME, inner));
+        if (inner->data != NULL) {
+            run->frame = (berth_frame){.base = inner->data, .size_bytes = frame_bytes};
+            run->frame_is_inner = true;
+            return BERTH_OK;
+        }
+    }
+    return berth_arena_push(context->home.arena, frame_bytes, &run->reservation, &run->frame);
+}
+
+/// Promises everything that the run is known to need, or refuses it whole.
+static berth_status admit(berth_context* context, berth_run* run, const berth_outlook* outlook) {
+    const uint64_t frame_growth =
+        outlook->placement != NULL
+            ? berth_arena_query_growth(context->home.arena, outlook->placement->frame_bytes)
+            : 0;
+    uint64_t need = frame_growth + pool_growth(context, outlook);
+    if (!berth_add_u64(need, context->extra_bytes, &need)) need = UINT64_MAX;
+    context->extra_bytes = 0;
+    if (need == 0) return BERTH_OK;
+    return berth_store_reserve(context->runtime->store, need, &run->reservation);
+}
+
+static berth_status open_run(berth_context* context, berth_run* run, const berth_outlook* outlook) {
+    const berth_placement* placement = outlook->placement;
+    run->reservation = (berth_reservation){0};
+    BERTH_TRY(berth_run_start(context, run, placement));
+    berth_status status = admit(context, run, outlook);
+    if (status != BERTH_OK) return status;
+    run->frame_temporary = (berth_temporary){0};
+    status = place_frame(
+        context, run, &run->frame_temporary, placement != NULL ? placement->frame_bytes : 0);
+    if (status != BERTH_OK) {
+        berth_store_unreserve(context->runtime->store, &run->reservation);
+        return status;
+    }
+    if (context->home.poisons && run->frame.size_bytes > 0)
+        BERTH_POISON_REGION(run->frame.base, run->frame.size_bytes);
+    return BERTH_OK;
+}
+
+static berth_status begin_locked(berth_context* context, const berth_step_desc* desc) {
+    if (context->error != BERTH_OK)
+        return berth_fail(
+            BERTH_ERR_STATE, "an earlier error sticks in the context: %s", context->error_text);
+    berth_step_entry* entry;
+    BERTH_TRY(berth_step_entry_find(context, desc, true, &entry));
+    berth_run* run = prepare_run(context);
+    if (run == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a step");
+    run->entry = entry;
+    BERTH_TRY(berth_step_entry_bind(entry, desc, context->home.host, &run->bindings));
+    const berth_shape_key key = {.bindings = run->bindings.items, .count = run->bindings.count};
+    berth_outlook outlook = {0};
+    if (context->runtime->mode == BERTH_MODE_AUTO || context->runtime->mode == BERTH_MODE_PLAN)
+        BERTH_TRY(berth_step_model_begin(entry->model, &key, &outlook));
+    const berth_status status = open_run(context, run, &outlook);
+    if (status != BERTH_OK) {
+        berth_step_model_abandon(entry->model, outlook.placement);
+        return status;
+    }
+    context->run = run;
+    return BERTH_OK;
+}
+
+berth_status berth_step_begin(berth_context* context, const berth_step_desc* desc) {
+    if (context == NULL || desc == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
+    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    berth_home_lock(&context->home);
+    const berth_status status = begin_locked(context, desc);
+    if (status != BERTH_OK) {
+        char where[160];
+        snprintf(where, sizeof where, "step %.120s", desc->name != NULL ? desc->name : "?");
+        berth_context_fail(context, status, where, NULL);
+    }
+    berth_home_unlock(&context->home);
+    return status;
+}
+
+berth_status berth_step_end(berth_context* context) {
+    if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
+    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    berth_home_lock(&context->home);
+    berth_run* run = context->run;
+    berth_status status = BERTH_OK;
+    if (run == NULL) {
+        status = berth_fail(BERTH_ERR_STATE, "no step is open");
+    } else {
+        if (run->failed && context->error != BERTH_OK)
+            status = berth_fail(context->error, "%s", context->error_text);
+        berth_run_close(context, run);
+        if (context->run == NULL) berth_context_keep(context);
+    }
+    berth_home_unlock(&context->home);
+    return status;
+}
+
+void berth_run_close(berth_context* context, berth_run* run) {
+    berth_run_finish(context, run);
+    if (context->home.poisons && run->frame.size_bytes > 0)
+        BERTH_UNPOISON_REGION(run->frame.base, run->frame.size_bytes);
+    if (!run->frame_is_inner) berth_arena_pop(context->home.arena, &run->frame);
+    if (run->parent != NULL) berth_temporary_give(context, &run->frame_temporary);
+    berth_store_unreserve(context->runtime->store, &run->reservation);
+    context->run = run->parent;
+}
+
+berth_status berth_step_estimate(berth_context* context,
+                                 const berth_step_desc* desc,
+                                 berth_step_estimate_result* out_result) {
+    if (context == NULL || desc == NULL || out_result == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "a context, a description and a place for the result are needed");
+    *out_result = (berth_step_estimate_result){.kind = BERTH_ESTIMATE_UNKNOWN};
+    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    const berth_host* host = context->runtime->host;
+    berth_binding_vec bindings = {0};
+    berth_step_entry* entry;
+    berth_home_lock(&context->home);
+    berth_status status = berth_step_entry_find(context, desc, false, &entry);
+    berth_home_unlock(&context->home);
+    if (status != BERTH_OK || entry == NULL) return status;
+    status = berth_step_entry_bind(entry, desc, host, &bindings);
+    berth_outlook outlook = {0};
+    const berth_shape_key key = {.bindings = bindings.items, .count = bindings.count};
+    if (status == BERTH_OK) status = berth_step_model_estimate(entry->model, &key, &outlook);
+    berth_binding_vec_fini(&bindings, host);
+    if (status != BERTH_OK) return status;
+    out_result->kind = outlook.kind;
+    out_result->bytes = outlook.frame_bytes + outlook.pool_bytes;
+    return BERTH_OK;
+}
+
+static berth_status warm_locked(berth_context* context, const berth_step_desc* desc) {
+    berth_step_entry* entry;
+    BERTH_TRY(berth_step_entry_find(context, desc, false, &entry));
+    if (entry == NULL) return BERTH_OK;
+    berth_binding_vec bindings = {0};
+    berth_status status = berth_step_entry_bind(entry, desc, context->home.host, &bindings);
+    berth_outlook outlook = {0};
+    const berth_shape_key key = {.bindings = bindings.items, .count = bindings.count};
+    if (status == BERTH_OK) status = berth_step_model_begin(entry->model, &key, &outlook);
+    berth_binding_vec_fini(&bindings, context->home.host);
+    if (status != BERTH_OK || outlook.placement == NULL) return status;
+    berth_frame frame;
+    status = berth_arena_push(context->home.arena, outlook.placement->frame_bytes, NULL, &frame);
+    if (status == BERTH_OK) berth_arena_pop(context->home.arena, &frame);
+    berth_step_model_abandon(entry->model, outlook.placement);
+    return status;
+}
+
+berth_status berth_step_warm(berth_context* context, const berth_step_desc* desc) {
+    if (context == NULL || desc == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
+    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    berth_home_lock(&context->home);
+    const berth_status status = warm_locked(context, desc);
+    berth_home_unlock(&context->home);
+    return status;
+}
+
+void berth_step_reserve_extra(berth_context* context, uint64_t bytes) {
+    if (context == NULL || berth_home_is_forked(&context->home)) return;
+    berth_home_lock(&context->home);
+    if (!berth_add_u64(context->extra_bytes, bytes, &context->extra_bytes))
+        context->extra_bytes = UINT64_MAX;
+    berth_home_unlock(&context->home);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of step by name.
+#include "exec/step_entry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+static berth_status check_desc(const berth_step_desc* desc) {
+    if (desc->name == NULL || desc->name[0] == '\0')
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a step needs a name");
+    if ((desc->input_count > 0 && desc->inputs == NULL) ||
+        (desc->integer_count > 0 && desc->integers == NULL))
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "inputs or integers are missing");
+    for (size_t i = 0; i < desc->input_count; ++i) {
+        const berth_step_input* input = &desc->inputs[i];
+        if (input->name == NULL || input->rank < 0 || input->rank > BERTH_MAX_RANK ||
+            (input->rank > 0 && input->dims == NULL))
+            return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                              "input %zu needs a name, a rank of 0 .. %d and its dimensions",
+                              i,
+                              BERTH_MAX_RANK);
+        for (int32_t d = 0; d < input->rank; ++d)
+            if (input->dims[d] < 0)
+                return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                  "%s.%d is negative: %" PRId64,
+                                  input->name,
+                                  (int)d,
+                                  input->dims[d]);
+    }
+    for (size_t i = 0; i < desc->integer_count; ++i) {
+        if (desc->integers[i].name == NULL)
+            return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "integer %zu needs a name", i);
+        if (desc->integers[i].value < 0)
+            return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                              "%s is negative: %" PRId64,
+                              desc->integers[i].name,
+                              desc->integers[i].value);
+    }
+    return BERTH_OK;
+}
+
+/// The same inputs, ranks and integers, in the same order.
+static berth_status check_same(const berth_step_entry* entry, const berth_step_desc* desc) {
+    bool is_same =
+        desc->input_count == entry->input_count && desc->integer_count == entry->integer_count;
+    for (size_t i = 0; is_same && i < desc->input_count; ++i)
+        is_same = desc->inputs[i].rank == entry->input_ranks[i] &&
+                  strcmp(desc->inputs[i].name, entry->input_names[i]) == 0;
+    const size_t first_integer = entry->binding_count - entry->integer_count;
+    for (size_t i = 0; is_same && i < desc->integer_count; ++i)
+        is_same = strcmp(desc->integers[i].name, entry->binding_names[first_integer + i]) == 0;
+    if (is_same) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "its inputs and integers differ in name, rank or order from its first run");
+}
+
+void berth_step_entry_destroy(const berth_host* host, berth_step_entry* entry) {
+    if (entry == NULL) return;
+    berth_step_model_destroy(entry->model);
+    for (size_t i = 0; entry->input_names != NULL && i < entry->input_count; ++i)
+        berth_host_free(host, entry->input_names[i]);
+    for (size_t i = 0; entry->binding_names != NULL && i < entry->binding_count; ++i)
+        berth_host_free(host, entry->binding_names[i]);
+    berth_host_free(host, entry->input_names);
+    berth_host_free(host, entry->input_ranks);
+    berth_host_free(host, entry->binding_names);
+    berth_host_free(host, entry);
+}
+
+static char* name_dimension(const berth_host* host, const char* input, int32_t dim) {
+    const size_t size = strlen(input) + 4;
+    char* name = berth_host_alloc(host, size);
+    if (name != NULL) snprintf(name, size, "%s.%d", input, (int)dim);
+    return name;
+}
+
+static bool name_bindings(const berth_host* host,
+                          berth_step_entry* entry,
+                          const berth_step_desc* desc) {
+    size_t at = 0;
+    for (size_t i = 0; i < desc->input_count; ++i) {
+        entry->input_ranks[i] = desc->inputs[i].rank;
+        entry->input_names[i] = berth_host_strdup(host, desc->inputs[i].name);
+        if (entry->input_names[i] == NULL) return false;
+        for (int32_t d = 0; d < desc->inputs[i].rank; ++d) {
+            entry->binding_names[at] = name_dimension(host, desc->inputs[i].name, d);
+            if (entry->binding_names[at++] == NULL) return false;
+        }
+    }
+    for (size_t i = 0; i < desc->integer_count; ++i) {
+        entry->binding_names[at] = berth_host_strdup(host, desc->integers[i].name);
+        if (entry->binding_names[at++] == NULL) return false;
+    }
+    return true;
+}
+
+static berth_step_entry* create(berth_runtime* runtime, const berth_step_desc* desc) {
+    const berth_host* host = runtime->host;
+    berth_step_entry* entry = berth_host_calloc(host, 1, sizeof *entry);
+    if (entry == NULL) return NULL;
+    entry->input_count = desc->input_count;
+    entry->integer_count = desc->integer_count;
+    entry->binding_count = desc->integer_count;
+    for (size_t i = 0; i < desc->input_count; ++i)
+        entry->binding_count += (size_t)desc->inputs[i].rank;
+    entry->tag = (uint32_t)berth_hash64(desc->name, strlen(desc->name), 0);
+    // one more than needed: a step without inputs has empty tables, not missing ones
+    entry->input_names = berth_host_calloc(host, desc->input_count + 1, sizeof(char*));
+    entry->input_ranks = berth_host_calloc(host, desc->input_count + 1, sizeof(int32_t));
+    entry->binding_names = berth_host_calloc(host, entry->binding_count + 1, sizeof(char*));
+    if (entry->input_names == NULL || entry->input_ranks == NULL || entry->binding_names == NULL ||
+        !name_bindings(host, entry, desc) ||
+        berth_step_model_create(host, desc->name, &runtime->policy, &entry->model) != BERTH_OK) {
+        berth_step_entry_destroy(host, entry);
+        return NULL;
+    }
+    return entry;
+}
+
+/// Looks the name up in the table, under the runtime's lock.
+static berth_step_entry* look_up(berth_runtime* runtime, const char* name) {
+    berth_step_entry* entry = runtime->first_step;
+    while (entry != NULL && strcmp(berth_step_model_name(entry->model), name) != 0)
+        entry = entry->next;
+    return entry;
+}
+
+static berth_step_entry* append(berth_runtime* runtime, berth_step_entry* entry) {
+    if (runtime->last_step != NULL) {
+        runtime->last_step->next = entry;
+    } else {
+        runtime->first_step = entry;
+    }
+    runtime->last_step = entry;
+    ++runtime->step_count;
+    return entry;
+}
+
+berth_status berth_step_entry_find(berth_context* context,
+                                   const berth_step_desc* desc,
+                                   bool may_create,
+                                   berth_step_entry** out_entry) {
+    *out_entry = NULL;
+    BERTH_TRY(check_desc(desc));
+    berth_step_entry* entry = context->recent_step;
+    if (entry == NULL || strcmp(berth_step_model_name(entry->model), desc->name) != 0) {
+        berth_runtime* runtime = context->runtime;
+        berth_mutex_lock(&runtime->lock);
+        entry = look_up(runtime, desc->name);
+        if (entry == NULL && may_create) {
+            entry = create(runtime, desc);
+            if (entry != NULL) append(runtime, entry);
+        }
+        berth_mutex_unlock(&runtime->lock);
+        if (entry == NULL)
+            return may_create ? berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a new step")
+                              : BERTH_OK;
+        context->recent_step = entry;
+    }
+    BERTH_TRY(check_same(entry, desc));
+    *out_entry = entry;
+    return BERTH_OK;
+}
+
+berth_status berth_step_entry_bind(const berth_step_entry* entry,
+                                   const berth_step_desc* desc,
+                                   const berth_host* host,
+                                   berth_binding_vec* out_bindings) {
+    BERTH_TRY(berth_binding_vec_reserve(out_bindings, host, entry->binding_count));
+    size_t at = 0;
+    for (size_t i = 0; i < desc->input_count; ++i) {
+        for (int32_t d = 0; d < desc->inputs[i].rank; ++d, ++at)
+            out_bindings->items[at] =
+                (berth_binding){.name = entry->binding_names[at], .value = desc->inputs[i].dims[d]};
+    }
+    for (size_t i = 0; i < desc->integer_count; ++i, ++at)
+        out_bindings->items[at] =
+            (berth_binding){.name = entry->binding_names[at], .value = desc->integers[i].value};
+    out_bindings->count = at;
+    return BERTH_OK;
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors as the host sees them: foreign memory in, shape, data.
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "exec/exec_impl.h"
+
+static berth_status check_memory(void* data,
+                                 uint64_t bytes,
+                                 berth_dtype dtype,
+                                 int32_t rank,
+                                 const int64_t* dims,
+                                 uint64_t* out_needed) {
+    if (rank > 0 && dims == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the dimensions are missing");
+    BERTH_TRY(berth_shape_measure(dtype, rank, dims, NULL, out_needed));
+    if (*out_needed > bytes)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "the shape needs %" PRIu64 " bytes, the memory has %" PRIu64,
+                          *out_needed,
+                          bytes);
+    if (data == NULL && *out_needed > 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the memory is NULL");
+    const berth_dtype_info* info = berth_dtype_query_info(dtype);
+    if (info->block_values == 1 && (uintptr_t)data % info->block_bytes != 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "the memory is not aligned to %" PRIu32 " bytes",
+                          info->block_bytes);
+    return BERTH_OK;
+}
+
+static berth_status adopt_memory(berth_context* context,
+                                 void* data,
+                                 uint64_t bytes,
+                                 berth_tensor** out_tensor) {
+    berth_home* home = &context->home;
+    *out_tensor = NULL;
+    berth_storage* storage = berth_storage_new(home);
+    if (storage == NULL) return BERTH_ERR_OUT_OF_MEMORY;
+    berth_tensor* tensor = berth_tensor_new(home);
+    if (tensor == NULL) {
+        berth_storage_discard(home, storage);
+        return BERTH_ERR_OUT_OF_MEMORY;
+    }
+    storage->kind = BERTH_STORAGE_FOREIGN;
+    storage->data = data;
+    storage->size_bytes = storage->rounded_bytes = bytes;
+    storage->ledger = NULL;
+    storage->is_overdue = false;
+    atomic_store(&storage->pins, 0);
+    atomic_store(&storage->is_shared, false);
+    tensor->storage = storage;
+    tensor->offset_bytes = 0;
+    *out_tensor = tensor;
+    return BERTH_OK;
+}
+
+berth_tensor* berth_tensor_from_memory(berth_context* context,
+                                       void* data,
+                                       uint64_t bytes,
+                                       berth_dtype dtype,
+                                       int32_t rank,
+                                       const int64_t* dims,
+                                       bool read_only,
+                                       berth_deleter deleter,
+                                       void* self) {
+    if (context == NULL || berth_home_is_forked(&context->home)) return NULL;
+    berth_tensor* tensor = NULL;
+    uint64_t needed;
+    berth_home_lock(&context->home);
+    if (context->error == BERTH_OK) {
+        berth_status status = check_memory(data, bytes, dtype, rank, dims, &needed);
+        if (status == BERTH_OK) status = adopt_memory(context, data, needed, &tensor);
+        if (status != BERTH_OK) berth_context_fail(context, status, "tensor_from_memory", NULL);
+    }
+    if (tensor != NULL) {
+        tensor->storage->is_read_only = read_only;
+        tensor->storage->deleter = deleter;
+        tensor->storage->deleter_self = self;
+        tensor->dtype = (uint8_t)dtype;
+        tensor->rank = (uint8_t)rank;
+        tensor->is_dense = true;
+        for (int32_t i = 0; i < rank; ++i)
+            tensor->dims[i] = dims[i];
+        berth_shape_dense_strides(dtype, rank, tensor->dims, tensor->strides);
+    }
+    berth_home_unlock(&context->home);
+    return tensor;
+}
+
+berth_dtype berth_tensor_dtype(const berth_tensor* tensor) { return (berth_dtype)tensor->dtype; }
+
+int32_t berth_tensor_rank(const berth_tensor* tensor) { return tensor->rank; }
+
+int64_t berth_tensor_dim(const berth_tensor* tensor, int32_t dim) {
+    return berth_shape_normalize_dim(tensor->rank, &dim) ? tensor->dims[dim] : -1;
+}
+
+const int64_t* berth_tensor_dims(const berth_tensor* tensor) { return tensor->dims; }
+
+const int64_t* berth_tensor_strides(const berth_tensor* tensor) { return tensor->strides; }
+
+int64_t berth_tensor_count(const berth_tensor* tensor) {
+    return berth_shape_count(tensor->rank, tensor->dims);
+}
+
+uint64_t berth_tensor_bytes(const berth_tensor* tensor) {
+    const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)tensor->dtype);
+    return (uint64_t)berth_tensor_count(tensor) / info->block_values * info->block_bytes;
+}
+
+bool berth_tensor_is_contiguous(const berth_tensor* tensor) { return tensor->is_dense; }
+
+berth_context* berth_tensor_context(const berth_tensor* tensor) {
+    return berth_home_context(tensor->home);
+}
+
+static berth_status check_access(const berth_tensor* tensor, const void* buffer, uint64_t bytes) {
+    if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
+    if (berth_home_is_forked(tensor->home))
+        return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+    const uint64_t expected = berth_tensor_bytes(tensor);
+    if (bytes != expected)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "the buffer has %" PRIu64 " bytes, the tensor %" PRIu64,
+                          bytes,
+                          expected);
+    if (buffer == NULL && bytes > 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the buffer is NULL");
+    return BERTH_OK;
+}
+
+static bool has_host_access(const berth_home* home) {
+    return (home->stream->device->ops->caps & BERTH_DEVICE_CAP_HOST_ACCESS) != 0;
+}
+
+/// Copies the elements row by row where the device's memory can be read by the host.
+static void gather(const berth_tensor* tensor, unsigned char* to) {
+    const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)tensor->dtype);
+    const int32_t last = tensor->rank - 1;
+    const int64_t row = last < 0 ? 1 : tensor->dims[last] / info->block_values;
+    const int64_t step = last < 0 ? 1 : tensor->strides[last];
+    const size_t item = info->block_bytes;
+    int64_t index[BERTH_MAX_RANK] = {0};
+    for (int64_t left = berth_tensor_count(tensor) / info->block_values; left > 0; left -= row) {
+        int64_t offset = 0;
+        for (int32_t d = 0; d < last; ++d)
+            offset += index[d] * tensor->strides[d];
+        const unsigned char* from = berth_tensor_data(tensor) + offset * (int64_t)item;
+        for (int64_t i = 0; i < row; ++i, to += item)
+            memcpy(to, from + i * step * (int64_t)item, item);
+        for (int32_t d = last - 1; d >= 0 && ++index[d] == tensor->dims[d]; --d)
+            index[d] = 0;
+    }
+}
+
+static berth_status read_locked(berth_tensor* tensor, void* buffer, uint64_t bytes) {
+    berth_stream* stream = tensor->storage->home->stream;
+    if (bytes == 0) return BERTH_OK;
+    if (tensor->is_dense) {
+        BERTH_TRY(berth_stream_copy(
+            stream, buffer, berth_tensor_data(tensor), bytes, BERTH_COPY_DEVICE_TO_HOST));
+        return berth_stream_synchronize(stream);
+    }
+    if (!has_host_access(tensor->storage->home))
+        return berth_fail(BERTH_ERR_UNSUPPORTED,
+                          "the tensor is not contiguous: read berth_contiguous() of it");
+    BERTH_TRY(berth_stream_synchronize(stream));
+    gather(tensor, buffer);
+    return BERTH_OK;
+}
+
+berth_status berth_tensor_read(berth_tensor* tensor, void* buffer, uint64_t bytes) {
+    BERTH_TRY(check_access(tensor, buffer, bytes));
+    berth_home* home = tensor->storage->home;
+    berth_home_lock(home);
+    const berth_status status = read_locked(tensor, buffer, bytes);
+    berth_home_unlock(home);
+    return status;
+}
+
+static berth_status write_locked(berth_tensor* tensor, const void* data, uint64_t bytes) {
+    berth_stream* stream = tensor->storage->home->stream;
+    if (bytes == 0) return BERTH_OK;
+    BERTH_TRY(berth_storage_wait_uses(tensor->storage));
+    BERTH_TRY(berth_stream_copy(
+        stream, berth_tensor_data(tensor), data, bytes, BERTH_COPY_HOST_TO_DEVICE));
+    return berth_stream_synchronize(stream);
+}
+
+berth_status berth_tensor_write(berth_tensor* tensor, const void* data, uint64_t bytes) {
+    BERTH_TRY(check_access(tensor, data, bytes));
+    if (tensor->storage->is_read_only)
+        return berth_fail(BERTH_ERR_UNSUPPORTED, "the tensor is read-only");
+    if (!tensor->is_dense) return berth_fail(BERTH_ERR_UNSUPPORTED, "the tensor is not contiguous");
+    berth_home* home = tensor->storage->home;
+    berth_home_lock(home);
+    const berth_status status = write_locked(tensor, data, bytes);
+    berth_home_unlock(home);
+    return status;
+}
+
+berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
+    if (out_data == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place is needed");
+    *out_data = NULL;
+    if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
+    if (berth_home_is_forked(tensor->home))
+        return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+    berth_storage* storage = tensor->storage;
+    if (!has_host_access(storage->home))
+        return berth_fail(BERTH_ERR_UNSUPPORTED, "the device's memory is not visible to the host");
+    berth_home_lock(storage->home);
+    berth_status status = berth_stream_synchronize(storage->home->stream);
+    if (status == BERTH_OK) status = berth_storage_wait_uses(storage);
+    if (status == BERTH_OK) {
+        atomic_fetch_add_explicit(&storage->pins, 1, memory_order_acq_rel);
+        *out_data = berth_tensor_data(tensor);
+    }
+    berth_home_unlock(storage->home);
+    return status;
+}
+
+void berth_tensor_unmap(berth_tensor* tensor) {
+    if (tensor == NULL || berth_home_is_forked(tensor->home)) return;
+    BERTH_CHECK(1, atomic_load(&tensor->storage->pins) > 0);
+    atomic_fetch_sub_explicit(&tensor->storage->pins, 1, memory_order_acq_rel);
+}

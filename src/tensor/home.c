@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a context keeps tensors and storages: caches of objects, the lock, releases from anywhere.
+#include <sched.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "memory/poison.h"
+#include "tensor/tensor_impl.h"
+
+enum { OBJECTS_A_CHUNK = 64, SPINS_BEFORE_YIELD = 64 };
+
+void berth_home_lock_slow(berth_home* home) {
+    uint32_t spins = 0;
+    do {
+        while (atomic_load_explicit(&home->lock, memory_order_relaxed) != 0) {
+            if (++spins >= SPINS_BEFORE_YIELD) sched_yield();
+        }
+    } while (!berth_home_try_lock(home));
+}
+
+void berth_home_pin(berth_home* home) {
+    atomic_fetch_add_explicit(&home->refs, 1, memory_order_relaxed);
+}
+
+bool berth_home_try_pin(berth_home* home) {
+    uint32_t refs = atomic_load_explicit(&home->refs, memory_order_relaxed);
+    while (refs != 0 &&
+           !atomic_compare_exchange_weak_explicit(
+               &home->refs, &refs, refs + 1, memory_order_acquire, memory_order_relaxed)) {
+    }
+    return refs != 0;
+}
+
+void berth_home_unpin(berth_home* home) {
+    if (atomic_fetch_sub_explicit(&home->refs, 1, memory_order_acq_rel) == 1) home->on_empty(home);
+}
+
+void berth_home_fini(berth_home* home) {
+    for (size_t i = 0; i < home->chunks.count; ++i)
+        berth_host_free(home->host, home->chunks.items[i]);
+    berth_object_chunk_vec_fini(&home->chunks, home->host);
+    berth_overdue_vec_fini(&home->overdue, home->host);
+}
+
+/// Cuts a new chunk into `size`-byte objects and chains them on `*list`.
+static berth_status refill(berth_home* home, berth_object** list, size_t size, bool is_storage) {
+    BERTH_TRY(berth_object_chunk_vec_reserve(&home->chunks, home->host, home->chunks.count + 1));
+    unsigned char* chunk = berth_host_calloc(home->host, OBJECTS_A_CHUNK, size);
+    if (chunk == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for tensors");
+    home->chunks.items[home->chunks.count++] = chunk;
+    for (size_t i = 0; i < OBJECTS_A_CHUNK; ++i) {
+        berth_object* object = (berth_object*)(void*)(chunk + i * size);
+        object->is_storage = is_storage;
+        object->next = *list;
+        *list = object;
+    }
+    return BERTH_OK;
+}
+
+berth_status berth_home_refill_tensors(berth_home* home) {
+    BERTH_TRY(refill(home, &home->free_tensors, sizeof(berth_tensor), false));
+    for (berth_object* object = home->free_tensors; object != NULL; object = object->next)
+        ((berth_tensor*)object)->home = home;
+    return BERTH_OK;
+}
+
+berth_status berth_home_refill_storages(berth_home* home) {
+    BERTH_TRY(refill(home, &home->free_storages, sizeof(berth_storage), true));
+    for (berth_object* object = home->free_storages; object != NULL; object = object->next) {
+        berth_storage* storage = (berth_storage*)object;
+        storage->home = home;
+        atomic_flag_clear(&storage->lock);
+    }
+    return BERTH_OK;
+}
+
+void berth_tensor_discard(berth_home* home, berth_tensor* tensor) {
+    tensor->object.next = home->free_tensors;
+    home->free_tensors = &tensor->object;
+    --home->live_objects;
+}
+
+void berth_storage_discard(berth_home* home, berth_storage* storage) {
+    storage->object.next = home->free_storages;
+    home->free_storages = &storage->object;
+    --home->live_objects;
+}
+
+void berth_overdue_remove(berth_home* home, berth_storage* storage) {
+    berth_overdue_vec* list = &home->overdue;
+    for (size_t i = 0; i < list->count; ++i) {
+        if (list->items[i].storage != storage) continue;
+        list->items[i] = list->items[--list->count];
+        break;
+    }
+    storage->is_overdue = false;
+}
+
+void berth_storage_lock(berth_storage* storage) {
+    while (atomic_flag_test_and_set_explicit(&storage->lock, memory_order_acquire))
+        sched_yield();
+}
+
+void berth_storage_unlock(berth_storage* storage) {
+    atomic_flag_clear_explicit(&storage->lock, memory_order_release);
+}
+
+berth_status berth_storage_share(berth_storage* storage, berth_home* user) {
+    berth_storage_lock(storage);
+    atomic_store_explicit(&storage->is_shared, true, memory_order_release);
+    berth_status status = BERTH_OK;
+    if (berth_device_is_async(user->stream->device)) {
+        uint64_t ticket;
+        status = berth_stream_record(storage->home->stream, &ticket);
+        if (status == BERTH_OK)
+            status = berth_stream_wait_stream(user->stream, storage->home->stream, ticket);
+    }
+    berth_storage_unlock(storage);
+    return status;
+}
+
+/// Puts the use in the list, or replaces an older one of the same home. Under the storage's lock.
+static berth_status remember_use(berth_storage* storage, berth_home* user, uint64_t ticket) {
+    for (size_t i = 0; i < storage->uses.count; ++i) {
+        if (storage->uses.items[i].home != user) continue;
+        storage->uses.items[i].ticket = ticket;
+        return BERTH_OK;
+    }
+    const berth_storage_use use = {.home = user, .ticket = ticket};
+    BERTH_TRY(berth_storage_use_vec_push(&storage->uses, storage->home->host, use));
+    berth_home_pin(user);
+    return BERTH_OK;
+}
+
+void berth_storage_add_use(berth_storage* storage, berth_home* user) {
+    if (!berth_device_is_async(user->stream->device)) return;
+    uint64_t ticket;
+    berth_storage_lock(storage);
+    berth_status status = berth_stream_record(user->stream, &ticket);
+    if (status == BERTH_OK) status = remember_use(storage, user, ticket);
+    berth_storage_unlock(storage);
+    // what cannot be remembered is waited for: slower, never wrong
+    if (status != BERTH_OK) (void)!berth_stream_synchronize(user->stream);
+}
+
+berth_status berth_storage_wait_uses(berth_storage* storage) {
+    if (!atomic_load_explicit(&storage->is_shared, memory_order_acquire)) return BERTH_OK;
+    berth_status status = BERTH_OK;
+    berth_storage_lock(storage);
+    for (size_t i = 0; i < storage->uses.count && status == BERTH_OK; ++i) {
+        const berth_storage_use* use = &storage->uses.items[i];
+        status = berth_stream_wait(use->home->stream, use->ticket);
+    }
+    berth_storage_unlock(storage);
+    return status;
+}
+
+/// Lets later work of the home's stream begin only after other contexts' uses, and forgets them.
+static void settle_uses(berth_storage* storage) {
+    berth_home* home = storage->home;
+    for (size_t i = 0; i < storage->uses.count; ++i) {
+        const berth_storage_use use = storage->uses.items[i];
+        // a stream that cannot be made to wait for the other is waited for here
+        if (berth_stream_wait_stream(home->stream, use.home->stream, use.ticket) != BERTH_OK)
+            (void)!berth_stream_wait(use.home->stream, use.ticket);
+        berth_home_unpin(use.home);
+    }
+    berth_storage_use_vec_fini(&storage->uses, home->host);
+}
+
+/// Gives foreign memory back to its owner once no enqueued work can touch it.
+static void return_foreign(berth_storage* storage) {
+    if (storage->deleter == NULL) return;
+    if (berth_device_is_async(storage->home->stream->device))
+        (void)!berth_stream_synchronize(storage->home->stream);
+    storage->deleter(storage->deleter_self, storage->data);
+}
+
+static void note_death(berth_storage* storage) {
+    berth_ledger* ledger = storage->ledger;
+    ledger->slots[storage->value] = NULL;
+    ledger->deaths[storage->value] = ledger->event;
+    --ledger->live_count;
+    ledger->live_bytes -= storage->rounded_bytes;
+    if (storage->kind != BERTH_STORAGE_FRAME) ledger->pool_bytes -= storage->rounded_bytes;
+}
+
+/// The end of a storage, under its home's lock.
+static void storage_die(berth_storage* storage) {
+    berth_home* home = storage->home;
+    if (storage->ledger != NULL) note_death(storage);
+    if (storage->is_overdue) berth_overdue_remove(home, storage);
+    if (storage->uses.items != NULL) settle_uses(storage);
+    if (home->fills_on_free && storage->kind != BERTH_STORAGE_FOREIGN)
+        memset(storage->data, BERTH_POISON_FREE_BYTE, storage->size_bytes);
+    switch ((berth_storage_kind)storage->kind) {
+    case BERTH_STORAGE_POOL:
+        berth_pool_give(home->pool, &storage->block);
+        break;
+    case BERTH_STORAGE_FRAME:
+        if (home->poisons) BERTH_POISON_REGION(storage->data, storage->rounded_bytes);
+        break;
+    case BERTH_STORAGE_HELD:
+        berth_arena_drop(home->arena, storage->data);
+        break;
+    case BERTH_STORAGE_FOREIGN:
+        return_foreign(storage);
+        break;
+    }
+    berth_storage_discard(home, storage);
+}
+
+/// Leaves an object to whoever holds the home's lock.
+static void push_remote(berth_home* home, berth_object* object) {
+    object->next = atomic_load_explicit(&home->remote, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(
+        &home->remote, &object->next, object, memory_order_seq_cst, memory_order_relaxed)) {
+    }
+}
+
+/// True for the caller that gave the last reference back.
+static inline bool drop_ref(_Atomic uint32_t* refs) {
+    // who holds the only reference needs no locked instruction: nobody else can add one
+    if (atomic_load_explicit(refs, memory_order_acquire) == 1) return true;
+    return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
+
+static void storage_finish(berth_storage* storage, berth_home* locked) {
+    berth_home* home = storage->home;
+    if (home == locked) {
+        storage_die(storage);
+    } else if (berth_home_try_lock(home)) {
+        storage_die(storage);
+        berth_home_unlock(home);
+    } else {
+        push_remote(home, &storage->object);
+        // the holder may have let go just before it could see the object
+        if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+    }
+}
+
+/// The end of a tensor, under its home's lock.
+static void tensor_die(berth_tensor* tensor, berth_home* locked) {
+    berth_storage* storage = tensor->storage;
+    berth_tensor_discard(tensor->home, tensor);
+    if (drop_ref(&storage->refs)) storage_finish(storage, locked);
+}
+
+static void tensor_finish(berth_tensor* tensor, berth_home* locked) {
+    berth_home* home = tensor->home;
+    if (home == locked) {
+        tensor_die(tensor, locked);
+    } else if (berth_home_try_lock(home)) {
+        tensor_die(tensor, home);
+        berth_home_unlock(home);
+    } else {
+        push_remote(home, &tensor->object);
+        if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+    }
+}
+
+void berth_tensor_drop(berth_tensor* tensor, berth_home* locked) {
+    if (drop_ref(&tensor->refs)) tensor_finish(tensor, locked);
+}
+
+static void drain_remote(berth_home* home) {
+    berth_object* object = atomic_exchange_explicit(&home->remote, NULL, memory_order_acquire);
+    while (object != NULL) {
+        berth_object* next = object->next;
+        if (object->is_storage) {
+            storage_die((berth_storage*)object);
+        } else {
+            tensor_die((berth_tensor*)object, home);
+        }
+        object = next;
+    }
+}
+
+void berth_home_unlock_slow(berth_home* home) {
+    // the home may end in another thread as soon as the lock is free
+    berth_home_pin(home);
+    do {
+        drain_remote(home);
+        const bool is_last = home->is_closed && home->live_objects == 0;
+        if (is_last) home->is_closed = false; // its reference is given back once
+        atomic_exchange_explicit(&home->lock, 0, memory_order_seq_cst);
+        if (is_last) {
+            berth_home_unpin(home);
+            break;
+        }
+    } while (atomic_load_explicit(&home->remote, memory_order_seq_cst) != NULL &&
+             berth_home_try_lock(home));
+    berth_home_unpin(home);
+}
+
+void berth_home_close(berth_home* home) {
+    berth_home_lock(home);
+    home->context = NULL;
+    home->is_closed = true;
+    berth_home_unlock(home);
+}
+
+berth_tensor* berth_retain(berth_tensor* tensor) {
+    if (tensor == NULL) return NULL;
+    BERTH_CHECK(1, ((uintptr_t)tensor & 1u) == 0);
+    atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    return tensor;
+}
+
+void berth_release(berth_tensor* tensor) {
+    if (tensor == NULL) return;
+    BERTH_CHECK(1, ((uintptr_t)tensor & 1u) == 0);
+    if (berth_home_is_forked(tensor->home)) return;
+    if (drop_ref(&tensor->refs)) tensor_finish(tensor, NULL);
+}
+
+void berth_release_array(berth_tensor* const* tensors, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+        berth_release(tensors[i]);
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor layer: shapes, storages, tensors. Knows nothing of ops, plans or steps.
+//
+// T1: a storage dies once: when no tensor is on it; its bytes go back to where they came from.
+// T2: a storage that is pinned, shared or foreign never moves, and no op writes to it in place.
+// T3: a tensor's elements lie inside its storage, whatever its strides.
+//
+// This header: arithmetic on shapes.
+#ifndef BERTH_TENSOR_SHAPE_H
+#define BERTH_TENSOR_SHAPE_H
+
+#include "berth/dtype.h"
+
+/// Bytes of a dense [dims] of `dtype`, and their number of elements (either out may be NULL).
+/// Errors: BERTH_ERR_INVALID_ARGUMENT (rank, a negative size, rows that are not whole blocks),
+///         BERTH_ERR_OVERFLOW; the thread's detail text says which.
+berth_status berth_shape_measure(
+    berth_dtype dtype, int32_t rank, const int64_t* dims, int64_t* out_count, uint64_t* out_bytes);
+
+/// Elements of a shape that has been measured before.
+static inline int64_t berth_shape_count(int32_t rank, const int64_t* dims) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < rank; ++i)
+        count *= dims[i];
+    return count;
+}
+
+/// Writes row-major strides: elements, or blocks but for the last of a quantised dtype.
+void berth_shape_dense_strides(berth_dtype dtype,
+                               int32_t rank,
+                               const int64_t* dims,
+                               int64_t* strides);
+
+/// True if the elements lie one after another in row-major order (sizes of 1 may have any stride).
+bool berth_shape_is_dense(berth_dtype dtype,
+                          int32_t rank,
+                          const int64_t* dims,
+                          const int64_t* strides);
+
+/// NumPy's broadcasting of two shapes; false if they do not fit.
+bool berth_shape_broadcast(int32_t rank_a,
+                           const int64_t* dims_a,
+                           int32_t rank_b,
+                           const int64_t* dims_b,
+                           int32_t* out_rank,
+                           int64_t* out_dims);
+
+/// Maps a dimension that may count from the end to 0 .. rank - 1; false if there is none such.
+bool berth_shape_normalize_dim(int32_t rank, int32_t* dim);
+
+/// Writes "f32[2, 3]"; returns the length that it has or would have.
+size_t berth_shape_format(
+    berth_dtype dtype, int32_t rank, const int64_t* dims, char* buffer, size_t size);
+
+#endif // BERTH_TENSOR_SHAPE_H

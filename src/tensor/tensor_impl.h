@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storages, tensors, and the home where a context keeps both: object caches, the lock, the ledger
+// of a running step, and the way in for releases from other threads.
+#ifndef BERTH_TENSOR_TENSOR_IMPL_H
+#define BERTH_TENSOR_TENSOR_IMPL_H
+
+#include <stdatomic.h>
+
+#include "base/thread.h"
+#include "base/vec.h"
+#include "berth/tensor.h"
+#include "memory/arena.h"
+#include "memory/pool.h"
+#include "tensor/shape.h"
+
+typedef struct berth_storage berth_storage;
+typedef struct berth_home berth_home;
+
+/// What tensors and storages share, so that both fit one list.
+typedef struct berth_object {
+    struct berth_object* next; ///< free list, or list of objects released by other threads
+    bool is_storage;
+} berth_object;
+
+typedef enum berth_storage_kind {
+    BERTH_STORAGE_POOL,    ///< `block` is a pool's
+    BERTH_STORAGE_FRAME,   ///< inside a running step's frame
+    BERTH_STORAGE_HELD,    ///< in a stretch of the arena that outlived its frame
+    BERTH_STORAGE_FOREIGN, ///< memory that Berth does not own
+} berth_storage_kind;
+
+/// What a running step keeps of its values, indexed by value number. A storage finds it at its
+/// death.
+typedef struct berth_ledger {
+    berth_storage** slots; ///< [capacity], the storage while it is alive, else NULL
+    uint32_t* deaths;      ///< [capacity], the last event begun before the death
+    uint32_t event;        ///< the event that has begun last
+    uint32_t live_count;
+    uint64_t live_bytes; ///< rounded to the alignment
+    uint64_t pool_bytes; ///< of live values that the pool serves, likewise
+} berth_ledger;
+
+/// Work of another context that may still read a shared storage.
+typedef struct berth_storage_use {
+    berth_home* home; ///< pinned
+    uint64_t ticket;
+} berth_storage_use;
+BERTH_VEC_DEFINE(berth_storage_use_vec, berth_storage_use);
+
+struct berth_storage {
+    berth_object object;
+    _Atomic uint32_t refs;  ///< tensors on it
+    _Atomic uint32_t pins;  ///< mapped by the host
+    atomic_flag lock;       ///< taken to share it and to move it
+    _Atomic bool is_shared; ///< another context has used it: never moved again
+    bool is_overdue;        ///< is in its home's list of stretches to keep clear of
+    bool is_read_only;
+    uint8_t kind;   ///< berth_storage_kind
+    uint32_t value; ///< number in the ledger
+    berth_home* home;
+    unsigned char* data;
+    uint64_t size_bytes;    ///< as asked for
+    uint64_t rounded_bytes; ///< to the alignment
+    berth_ledger* ledger;   ///< of the step that made it while that runs, else NULL
+    berth_block block;      ///< BERTH_STORAGE_POOL
+    berth_deleter deleter;  ///< BERTH_STORAGE_FOREIGN
+    void* deleter_self;
+    berth_storage_use_vec uses; ///< guarded by `lock`
+};
+
+struct berth_tensor {
+    berth_object object;
+    _Atomic uint32_t refs;
+    uint8_t dtype;
+    uint8_t rank;
+    bool is_dense;
+    berth_home* home; ///< where the object goes back to
+    berth_storage* storage;
+    uint64_t offset_bytes;
+    int64_t dims[BERTH_MAX_RANK];
+    int64_t strides[BERTH_MAX_RANK];
+};
+
+/// A stretch that nothing may be placed over.
+typedef struct berth_overdue {
+    const unsigned char* begin;
+    const unsigned char* end;
+    berth_storage* storage;
+} berth_overdue;
+BERTH_VEC_DEFINE(berth_overdue_vec, berth_overdue);
+BERTH_VEC_DEFINE(berth_object_chunk_vec, void*);
+
+struct berth_home {
+    _Atomic uint32_t lock;         ///< 0 free, 1 taken
+    _Atomic(berth_object*) remote; ///< released by threads that did not get the lock
+    berth_object* free_tensors;
+    berth_object* free_storages;
+    berth_overdue_vec overdue;
+    uint64_t live_objects; ///< tensors and storages that are out
+    /// One for the open context, one for each use remembered by another's storage, one while the
+    /// context is gone and objects are out.
+    _Atomic uint32_t refs;
+    bool is_closed;     ///< its context is gone
+    bool poisons;       ///< free memory is marked for sanitizers
+    bool fills_on_free; ///< BERTH_POISON=free
+    uint32_t fork_generation;
+    const berth_host* host;
+    berth_stream* stream;
+    berth_pool* pool;
+    berth_arena* arena;
+    berth_object_chunk_vec chunks;      ///< memory of the objects
+    berth_context* context;             ///< borrowed; NULL once closed
+    void (*on_empty)(berth_home* self); ///< called with the last reference gone; frees the home
+};
+
+/// Bytes of each filler pattern of BERTH_POISON.
+#define BERTH_POISON_FREE_BYTE 0xDB
+#define BERTH_POISON_ALLOC_BYTE 0xCD
+
+/// True in a child of the process that made the home.
+static inline bool berth_home_is_forked(const berth_home* home) {
+    return home->fork_generation != berth_fork_generation;
+}
+
+static inline bool berth_home_try_lock(berth_home* home) {
+    return atomic_exchange_explicit(&home->lock, 1, memory_order_acquire) == 0;
+}
+void berth_home_lock_slow(berth_home* home);
+static inline void berth_home_lock(berth_home* home) {
+    if (!berth_home_try_lock(home)) berth_home_lock_slow(home);
+}
+void berth_home_unlock_slow(berth_home* home);
+/// Finishes releases that came in meanwhile.
+static inline void berth_home_unlock(berth_home* home) {
+    if (home->is_closed || atomic_load_explicit(&home->remote, memory_order_relaxed) != NULL) {
+        berth_home_unlock_slow(home);
+        return;
+    }
+    atomic_store_explicit(&home->lock, 0, memory_order_release);
+}
+
+/// Frees the object caches; nothing is out.
+void berth_home_fini(berth_home* home);
+
+/// Keeps the home and its stream valid; the last unpin ends it. No lock is needed, and unpin is
+/// never called under the home's own.
+void berth_home_pin(berth_home* home);
+/// False if the home is ending already.
+bool berth_home_try_pin(berth_home* home);
+void berth_home_unpin(berth_home* home);
+
+/// The context is gone: the home ends with its last object and pin. Consumes the context's
+/// reference.
+void berth_home_close(berth_home* home);
+
+// Under the home's lock:
+
+berth_status berth_home_refill_tensors(berth_home* home);
+berth_status berth_home_refill_storages(berth_home* home);
+
+/// A storage object with one reference, no memory, no ledger; NULL without host memory.
+static inline berth_storage* berth_storage_new(berth_home* home) {
+    if (home->free_storages == NULL && berth_home_refill_storages(home) != BERTH_OK) return NULL;
+    berth_storage* storage = (berth_storage*)home->free_storages;
+    home->free_storages = storage->object.next;
+    atomic_store_explicit(&storage->refs, 1, memory_order_relaxed);
+    ++home->live_objects;
+    return storage;
+}
+
+/// A tensor object with one reference and nothing else set but its home; NULL without host memory.
+static inline berth_tensor* berth_tensor_new(berth_home* home) {
+    if (home->free_tensors == NULL && berth_home_refill_tensors(home) != BERTH_OK) return NULL;
+    berth_tensor* tensor = (berth_tensor*)home->free_tensors;
+    home->free_tensors = tensor->object.next;
+    atomic_store_explicit(&tensor->refs, 1, memory_order_relaxed);
+    ++home->live_objects;
+    return tensor;
+}
+
+/// Gives an object back that never became visible.
+void berth_storage_discard(berth_home* home, berth_storage* storage);
+void berth_tensor_discard(berth_home* home, berth_tensor* tensor);
+
+/// Gives one reference back while `locked`'s lock is held.
+void berth_tensor_drop(berth_tensor* tensor, berth_home* locked);
+
+/// Takes `storage` off its home's list of stretches to keep clear of.
+void berth_overdue_remove(berth_home* home, berth_storage* storage);
+
+/// Takes and leaves a storage's own lock.
+void berth_storage_lock(berth_storage* storage);
+void berth_storage_unlock(berth_storage* storage);
+
+/// Marks `storage` shared and makes `user`'s stream wait for its home's work so far. No lock is
+/// held on the storage; `user`'s lock is.
+berth_status berth_storage_share(berth_storage* storage, berth_home* user);
+/// Remembers that `user`'s stream has enqueued a use of the shared storage.
+void berth_storage_add_use(berth_storage* storage, berth_home* user);
+/// Blocks until other contexts' uses are done.
+berth_status berth_storage_wait_uses(berth_storage* storage);
+
+/// Address of a tensor's first element now.
+static inline unsigned char* berth_tensor_data(const berth_tensor* tensor) {
+    return tensor->storage->data + tensor->offset_bytes;
+}
+
+/// Fills in `view` of `tensor`.
+static inline void berth_tensor_view(const berth_tensor* tensor, berth_view* view) {
+    view->data = berth_tensor_data(tensor);
+    view->dtype = (berth_dtype)tensor->dtype;
+    view->rank = tensor->rank;
+    for (uint32_t i = 0; i < tensor->rank; ++i) {
+        view->dims[i] = tensor->dims[i];
+        view->strides[i] = tensor->strides[i];
+    }
+}
+
+#endif // BERTH_TENSOR_TENSOR_IMPL_H
