@@ -255,7 +255,9 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
         .storage = storage,
     };
     storage->is_overdue = true;
-    berth_arena_hold(home->arena, storage->data, storage->rounded_bytes);
+    const berth_status held =
+        berth_arena_hold(home->arena, storage->data, storage->rounded_bytes);
+    BERTH_CHECK(1, held == BERTH_OK);
 }
 
 /// Empties the ledger; what lived in the frame lives on elsewhere.

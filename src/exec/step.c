@@ -65,26 +65,26 @@ static berth_status place_frame(berth_context* context,
 
 /// Promises everything that the run is known to need, or refuses it whole.
 static berth_status admit(berth_context* context, berth_run* run, const berth_outlook* outlook) {
-    const uint64_t frame_growth =
-        outlook->placement != NULL
-            ? berth_arena_query_growth(context->home.arena, outlook->placement->frame_bytes)
-            : 0;
-    uint64_t need = frame_growth + pool_growth(context, outlook);
-    if (!berth_add_u64(need, context->extra_bytes, &need)) need = UINT64_MAX;
+    const uint64_t extra = context->extra_bytes;
     context->extra_bytes = 0;
-    if (need == 0) return BERTH_OK;
-    return berth_store_reserve(context->runtime->store, need, &run->reservation);
+    if (outlook->placement != NULL)
+        BERTH_TRY(berth_arena_reserve(
+            context->home.arena, outlook->placement->frame_bytes, &run->reservation));
+    uint64_t rest;
+    if (!berth_add_u64(pool_growth(context, outlook), extra, &rest)) rest = UINT64_MAX;
+    if (rest == 0) return BERTH_OK;
+    return berth_store_reserve(context->runtime->store, rest, &run->reservation);
 }
 
 static berth_status open_run(berth_context* context, berth_run* run, const berth_outlook* outlook) {
     const berth_placement* placement = outlook->placement;
     run->reservation = (berth_reservation){0};
     BERTH_TRY(berth_run_start(context, run, placement));
-    berth_status status = admit(context, run, outlook);
-    if (status != BERTH_OK) return status;
     run->frame_temporary = (berth_temporary){0};
-    status = place_frame(
-        context, run, &run->frame_temporary, placement != NULL ? placement->frame_bytes : 0);
+    berth_status status = admit(context, run, outlook);
+    if (status == BERTH_OK)
+        status = place_frame(
+            context, run, &run->frame_temporary, placement != NULL ? placement->frame_bytes : 0);
     if (status != BERTH_OK) {
         berth_store_unreserve(context->runtime->store, &run->reservation);
         return status;

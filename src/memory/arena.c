@@ -362,6 +362,13 @@ static berth_arena_range* find_range(const berth_arena* arena, const unsigned ch
     return NULL;
 }
 
+berth_status berth_arena_reserve_holds(berth_arena* arena, size_t count) {
+    berth_mutex_lock(arena->lock);
+    const berth_status status = hold_vec_reserve(&arena->holds, arena->host, count);
+    berth_mutex_unlock(arena->lock);
+    return status;
+}
+
 berth_status berth_arena_hold(berth_arena* arena, const void* data, uint64_t size_bytes) {
     berth_mutex_lock(arena->lock);
     berth_arena_range* range = find_range(arena, data);

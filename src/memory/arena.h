@@ -51,6 +51,9 @@ berth_status berth_arena_push(berth_arena* arena,
 /// Takes the top frame off. Its granules stay mapped (see trim).
 void berth_arena_pop(berth_arena* arena, const berth_frame* frame);
 
+/// Makes room for `count` holds in all: as long as there are no more, hold cannot fail.
+berth_status berth_arena_reserve_holds(berth_arena* arena, size_t count);
+
 /// Marks [data, data + size) of a frame as held beyond the frame's end; until dropped its granules
 /// stay mapped at their address. Survives pops. Fails only for want of host memory.
 berth_status berth_arena_hold(berth_arena* arena, const void* data, uint64_t size_bytes);
