@@ -255,8 +255,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
         .storage = storage,
     };
     storage->is_overdue = true;
-    const berth_status held =
-        berth_arena_hold(home->arena, storage->data, storage->rounded_bytes);
+    const berth_status held = berth_arena_hold(home->arena, storage->data, storage->rounded_bytes);
     BERTH_CHECK(1, held == BERTH_OK);
 }
 

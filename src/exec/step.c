@@ -44,48 +44,43 @@ static uint64_t pool_growth(const berth_context* context, const berth_outlook* o
     return growth;
 }
 
-/// Finds the frame's place: in the parent's, or on top of the arena.
-static berth_status place_frame(berth_context* context,
-                                berth_run* run,
-                                berth_temporary* inner,
-                                uint64_t frame_bytes) {
+/// Looks for the frame's place in the parent's frame; the begin of a nested step is an event of the
+/// parent.
+static berth_status place_in_parent(berth_context* context, berth_run* run, uint64_t frame_bytes) {
+    run->frame_temporary = (berth_temporary){0};
     run->frame_is_inner = false;
-    if (run->parent != NULL) {
-        berth_run_begin_event(context, run->parent, BERTH_EVENT_STEP, 1, run->entry->tag);
-        BERTH_TRY(
-            berth_temporary_take(context, run->parent, frame_bytes, BERTH_VALUE_FRAME, inner));
-        if (inner->data != NULL) {
-            run->frame = (berth_frame){.base = inner->data, .size_bytes = frame_bytes};
-            run->frame_is_inner = true;
-            return BERTH_OK;
-        }
-    }
-    return berth_arena_push(context->home.arena, frame_bytes, &run->reservation, &run->frame);
+    if (run->parent == NULL) return BERTH_OK;
+    berth_run_begin_event(context, run->parent, BERTH_EVENT_STEP, 1, run->entry->tag);
+    BERTH_TRY(berth_temporary_take(
+        context, run->parent, frame_bytes, BERTH_VALUE_FRAME, &run->frame_temporary));
+    if (run->frame_temporary.data == NULL) return BERTH_OK;
+    run->frame = (berth_frame){.base = run->frame_temporary.data, .size_bytes = frame_bytes};
+    run->frame_is_inner = true;
+    return BERTH_OK;
 }
 
-/// Promises everything that the run is known to need, or refuses it whole.
+/// Promises everything that the run is known to need, or refuses it whole; then populates the
+/// frame.
 static berth_status admit(berth_context* context, berth_run* run, const berth_outlook* outlook) {
+    berth_arena* arena = context->home.arena;
     const uint64_t extra = context->extra_bytes;
+    const uint64_t frame_bytes = outlook->placement != NULL ? outlook->placement->frame_bytes : 0;
     context->extra_bytes = 0;
-    if (outlook->placement != NULL)
-        BERTH_TRY(berth_arena_reserve(
-            context->home.arena, outlook->placement->frame_bytes, &run->reservation));
+    BERTH_TRY(place_in_parent(context, run, frame_bytes));
+    if (!run->frame_is_inner) BERTH_TRY(berth_arena_reserve(arena, frame_bytes, &run->reservation));
     uint64_t rest;
     if (!berth_add_u64(pool_growth(context, outlook), extra, &rest)) rest = UINT64_MAX;
-    if (rest == 0) return BERTH_OK;
-    return berth_store_reserve(context->runtime->store, rest, &run->reservation);
+    if (rest > 0) BERTH_TRY(berth_store_reserve(context->runtime->store, rest, &run->reservation));
+    if (run->frame_is_inner) return BERTH_OK;
+    return berth_arena_push(arena, frame_bytes, &run->reservation, &run->frame);
 }
 
 static berth_status open_run(berth_context* context, berth_run* run, const berth_outlook* outlook) {
-    const berth_placement* placement = outlook->placement;
     run->reservation = (berth_reservation){0};
-    BERTH_TRY(berth_run_start(context, run, placement));
-    run->frame_temporary = (berth_temporary){0};
-    berth_status status = admit(context, run, outlook);
-    if (status == BERTH_OK)
-        status = place_frame(
-            context, run, &run->frame_temporary, placement != NULL ? placement->frame_bytes : 0);
+    BERTH_TRY(berth_run_start(context, run, outlook->placement));
+    const berth_status status = admit(context, run, outlook);
     if (status != BERTH_OK) {
+        if (run->parent != NULL) berth_temporary_give(context, &run->frame_temporary);
         berth_store_unreserve(context->runtime->store, &run->reservation);
         return status;
     }
