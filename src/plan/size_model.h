@@ -18,8 +18,8 @@ typedef struct berth_size_class {
     bool data;       ///< depends on data: never a form
     bool scratch;
     bool varied; ///< not always the same
-    bool
-        overall; ///< the largest of runs at smaller symbols was too small: `largest` is planned for
+    /// Runs larger than those at smaller symbols; after some of them `largest` is planned for.
+    uint8_t misses;
 } berth_size_class;
 
 BERTH_VEC_DEFINE(berth_size_class_vec, berth_size_class);
