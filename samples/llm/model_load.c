@@ -399,7 +399,7 @@ static void load_ends(loader* load) {
     if (model->output == NULL)
         model->output = berth_retain(model->embedding); // tied
     else
-        model->decode_weight_bytes -= embedding_bytes; // one row of it is read, next to nothing
+        load->table_bytes = embedding_bytes; // one row of it is read for a token
 }
 
 berth_status llm_model_create(berth_context* context,
