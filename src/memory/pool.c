@@ -151,6 +151,17 @@ static berth_extent_id take_mapped(berth_pool* pool, uint64_t size, uint64_t ali
     return carve(pool, id, start, size);
 }
 
+/// Waits for everything that keeps memory of this pool from being used. Unlocks.
+static void relieve(berth_pool* pool) {
+    berth_pool_pending_wait(pool);
+    if (!pool->is_async) return;
+    berth_mutex_unlock(pool->lock);
+    const berth_status status = berth_stream_synchronize(pool->stream);
+    if (status != BERTH_OK)
+        berth_log(BERTH_LOG_WARN, "a stream cannot be waited for: %s", berth_last_error());
+    berth_mutex_lock(pool->lock);
+}
+
 /// An extent of `size` bytes for a block or a slab. Unlocks.
 static berth_status take_extent(berth_pool* pool,
                                 uint64_t size,
@@ -162,9 +173,11 @@ static berth_status take_extent(berth_pool* pool,
         *out_id = take_mapped(pool, size, alignment);
         if (*out_id != 0) return BERTH_OK;
         const berth_status status = berth_pool_grow(pool, size, alignment, reservation, out_id);
-        if (status == BERTH_OK || relieved || pool->pending.count == 0) return status;
-        // Better late than not at all: what other streams still use will be free then.
-        berth_pool_pending_wait(pool);
+        if (status != BERTH_ERR_OUT_OF_MEMORY || relieved || size > pool->capacity_bytes)
+            return status;
+        if (pool->pending.count == 0 && !pool->is_async) return status;
+        // Better late than not at all: what is pending now will be free or can be moved then.
+        relieve(pool);
     }
 }
 
@@ -309,8 +322,9 @@ static void wait_for(const berth_pool* pool, const berth_pool_use* uses, size_t 
     for (size_t i = 0; i < use_count; i++)
         berth_pool_wait_use(&uses[i]);
     if (!pool->has_bypass || !pool->is_async) return;
-    if (berth_stream_synchronize(pool->stream) != BERTH_OK)
-        (void)(berth_stream_synchronize(pool->stream) == BERTH_OK); // once more, then believed dead
+    for (int i = 0; i < 2 && berth_stream_synchronize(pool->stream) != BERTH_OK; i++) {
+        // once more, then believed dead
+    }
 }
 
 /// Puts the block on the list of pending ones; false if it cannot be remembered. Locked.

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool, line by line of its contract.
+#include "memory_kit.h"
+
+#include "memory/pool.h"
+
+#define G KIT_GRANULE
+#define SMALL_MAX (G / 128)
+
+typedef struct pool_kit {
+    memory_kit base;
+    berth_pool* pool;
+} pool_kit;
+
+static int setup(void** state) {
+    pool_kit* kit = calloc(1, sizeof *kit);
+    const berth_sim_options options = memory_kit_options();
+    memory_kit_init(&kit->base, &options);
+    assert_ok(
+        berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, NULL, &kit->pool));
+    *state = kit;
+    return 0;
+}
+
+static int teardown(void** state) {
+    pool_kit* kit = *state;
+    berth_pool_destroy(kit->pool);
+    memory_kit_fini(&kit->base);
+    free(kit);
+    return 0;
+}
+
+static berth_pool_stats stats_of(const pool_kit* kit) {
+    berth_pool_stats stats;
+    berth_pool_query_stats(kit->pool, &stats);
+    assert_true(berth_pool_is_valid(kit->pool));
+    assert_int_equal(memory_kit_stats(&kit->base).mapped_by_owner[BERTH_OWNER_POOL],
+                     stats.mapped_bytes);
+    memory_kit_check_books(&kit->base);
+    return stats;
+}
+
+static berth_block take(pool_kit* kit, uint64_t size) {
+    berth_block block;
+    assert_ok(berth_pool_take(kit->pool, size, NULL, &block));
+    assert_non_null(block.data);
+    assert_int_equal((uintptr_t)block.data % BERTH_ALIGNMENT, 0);
+    assert_int_equal(block.size_bytes, size);
+    memset(block.data, 0x5A, size);
+    return block;
+}
+
+static void blocks_of_every_size_can_be_taken_written_and_given_back(void** state) {
+    pool_kit* kit = *state;
+    for (uint64_t size = 1; size <= KIT_CAPACITY; size = size * 5 / 4 + 1) {
+        berth_block block = take(kit, size);
+        assert_int_equal(stats_of(kit).requested_bytes, size);
+        berth_pool_give(kit->pool, &block);
+    }
+    const berth_pool_stats stats = stats_of(kit);
+    assert_int_equal(stats.requested_bytes, 0);
+    assert_int_equal(stats.blocks, 0);
+    assert_int_equal(stats.free_bytes, stats.mapped_bytes);
+    assert_true(stats.peak_requested_bytes > KIT_CAPACITY * 3 / 4);
+}
+
+static void a_block_of_no_bytes_has_an_address_and_costs_nothing(void** state) {
+    pool_kit* kit = *state;
+    berth_block block = take(kit, 0);
+    assert_int_equal(stats_of(kit).mapped_bytes, 0);
+    assert_int_equal(stats_of(kit).blocks, 1);
+    assert_int_equal(berth_pool_query_worst_growth(kit->pool, 0), 0);
+    berth_pool_give(kit->pool, &block);
+    assert_int_equal(stats_of(kit).blocks, 0);
+}
+
+static void a_block_given_back_is_taken_again_at_once(void** state) {
+    pool_kit* kit = *state;
+    const uint64_t sizes[] = {64, SMALL_MAX, 10000, 3 * G, 20 * G};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        berth_block first = take(kit, sizes[i]);
+        berth_pool_give(kit->pool, &first);
+        const uint64_t mapped = stats_of(kit).mapped_bytes;
+        const uint64_t reuses = stats_of(kit).reuses;
+        berth_block second = take(kit, sizes[i]);
+        assert_ptr_equal(second.data, first.data);
+        assert_int_equal(stats_of(kit).mapped_bytes, mapped);
+        assert_int_equal(stats_of(kit).reuses, reuses + 1);
+        berth_pool_give(kit->pool, &second);
+    }
+}
+
+static void the_whole_capacity_can_be_one_block(void** state) {
+    pool_kit* kit = *state;
+    berth_block block = take(kit, KIT_CAPACITY);
+    berth_pool_give(kit->pool, &block);
+    berth_block parts[8];
+    for (size_t i = 0; i < 8; i++)
+        parts[i] = take(kit, KIT_CAPACITY / 8);
+    for (size_t i = 0; i < 8; i++)
+        berth_pool_give(kit->pool, &parts[i]);
+    block = take(kit, KIT_CAPACITY);
+    berth_pool_give(kit->pool, &block);
+}
+
+static void what_one_kind_of_size_gives_back_any_other_can_take(void** state) {
+    pool_kit* kit = *state;
+    enum { MANY = 4000 };
+    static berth_block blocks[MANY];
+    size_t count = 0;
+    while (count < MANY && berth_pool_take(kit->pool, SMALL_MAX, NULL, &blocks[count]) == BERTH_OK)
+        count++;
+    const uint64_t mapped = stats_of(kit).mapped_bytes;
+    assert_true(mapped >= count * SMALL_MAX);
+    for (size_t i = 0; i < count; i++)
+        berth_pool_give(kit->pool, &blocks[i]);
+    // Large, then medium, out of the slabs' granules.
+    berth_block large = take(kit, mapped);
+    assert_int_equal(stats_of(kit).mapped_bytes, mapped);
+    berth_pool_give(kit->pool, &large);
+    uint64_t taken = 0;
+    for (count = 0; taken + 3000 <= mapped && count < MANY; count++, taken += 3008)
+        blocks[count] = take(kit, 3000);
+    assert_int_equal(stats_of(kit).mapped_bytes, mapped);
+    for (size_t i = 0; i < count; i++)
+        berth_pool_give(kit->pool, &blocks[i]);
+}
+
+static void scattered_free_granules_serve_a_large_block_without_more_memory(void** state) {
+    pool_kit* kit = *state;
+    berth_block blocks[32];
+    for (size_t i = 0; i < 32; i++)
+        blocks[i] = take(kit, 2 * G);
+    for (size_t i = 0; i < 32; i += 2)
+        berth_pool_give(kit->pool, &blocks[i]);
+    const uint64_t mapped = stats_of(kit).mapped_bytes;
+    assert_int_equal(mapped, KIT_CAPACITY);
+    berth_block large;
+    assert_ok(berth_pool_take(kit->pool, 32 * G, NULL, &large));
+    memset(large.data, 1, 32 * G);
+    assert_int_equal(stats_of(kit).mapped_bytes, mapped);
+    assert_true(berth_sim_query_calls(kit->base.device, BERTH_SIM_REMAP) > 0);
+    for (size_t i = 1; i < 32; i += 2) {
+        for (uint64_t at = 0; at < 2 * G; at += 512)
+            assert_int_equal(blocks[i].data[at], 0x5A);
+        berth_pool_give(kit->pool, &blocks[i]);
+    }
+    berth_pool_give(kit->pool, &large);
+}
+
+static void rounding_wastes_at_most_an_eighth(void** state) {
+    pool_kit* kit = *state;
+    for (uint64_t size = 1; size < 40 * G; size += 1 + size / 7) {
+        berth_block block = take(kit, size);
+        const berth_pool_stats stats = stats_of(kit);
+        // Slabs and extents hold exactly one block now.
+        const uint64_t waste = stats.mapped_bytes - stats.free_bytes - size;
+        if (size < 8 * BERTH_ALIGNMENT)
+            assert_true(waste < BERTH_ALIGNMENT);
+        else
+            assert_true(waste <= size / 8);
+        berth_pool_give(kit->pool, &block);
+    }
+}
+
+static void a_size_beyond_reason_is_an_overflow(void** state) {
+    pool_kit* kit = *state;
+    berth_block block = {.size_bytes = 1};
+    assert_int_equal(berth_pool_take(kit->pool, UINT64_MAX, NULL, &block), BERTH_ERR_OVERFLOW);
+    assert_null(block.data);
+    assert_int_equal(block.size_bytes, 0);
+    assert_fails(berth_pool_take(kit->pool, UINT64_C(1) << 60, NULL, &block),
+                 BERTH_ERR_OUT_OF_MEMORY,
+                 "capacity");
+    assert_int_equal(stats_of(kit).takes, 0);
+}
+
+static void a_full_pool_refuses_and_recovers(void** state) {
+    pool_kit* kit = *state;
+    berth_block half = take(kit, KIT_CAPACITY / 2);
+    berth_block rest = take(kit, KIT_CAPACITY / 2);
+    berth_block none;
+    const uint64_t sizes[] = {1, 10000, G, KIT_CAPACITY};
+    for (size_t i = 0; i < 4; i++) {
+        assert_fails(berth_pool_take(kit->pool, sizes[i], NULL, &none),
+                     BERTH_ERR_OUT_OF_MEMORY,
+                     "pool 4.00 MiB");
+        assert_null(none.data);
+    }
+    assert_int_equal(stats_of(kit).blocks, 2);
+    berth_pool_give(kit->pool, &half);
+    for (size_t i = 0; i < 3; i++) {
+        berth_block block = take(kit, sizes[i]);
+        berth_pool_give(kit->pool, &block);
+    }
+    berth_pool_give(kit->pool, &rest);
+}
+
+static void growth_draws_on_the_reservation(void** state) {
+    pool_kit* kit = *state;
+    berth_reservation mine = {0};
+    assert_ok(berth_store_reserve(kit->base.store, 10 * G, &mine));
+    berth_block block, other;
+    assert_ok(berth_pool_take(kit->pool, 4 * G, &mine, &block));
+    assert_int_equal(mine.bytes, 6 * G);
+    berth_reservation rest = {0};
+    assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY - 10 * G, &rest));
+    assert_ok(berth_pool_take(kit->pool, 100, &mine, &other));
+    assert_int_equal(mine.bytes, 5 * G);
+    berth_pool_give(kit->pool, &other);
+    berth_pool_give(kit->pool, &block);
+    berth_store_unreserve(kit->base.store, &mine);
+    berth_store_unreserve(kit->base.store, &rest);
+}
+
+static void trim_gives_back_all_but_what_is_to_be_kept(void** state) {
+    pool_kit* kit = *state;
+    berth_block live = take(kit, 3000);
+    berth_block idle = take(kit, 20 * G);
+    berth_pool_give(kit->pool, &idle);
+    const uint64_t mapped = stats_of(kit).mapped_bytes;
+    assert_int_equal(berth_pool_trim(kit->pool, UINT64_MAX, true), 0);
+    const uint64_t given = berth_pool_trim(kit->pool, 5 * G, true);
+    assert_true(given >= 15 * G && given <= 16 * G);
+    assert_int_equal(stats_of(kit).mapped_bytes, mapped - given);
+    assert_true(stats_of(kit).free_bytes >= 5 * G);
+    berth_pool_trim(kit->pool, 0, true);
+    assert_int_equal(stats_of(kit).mapped_bytes, G);
+    assert_int_equal(live.data[2999], 0x5A);
+    berth_pool_give(kit->pool, &live);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), G);
+    assert_int_equal(stats_of(kit).mapped_bytes, 0);
+}
+
+static void nothing_is_unmapped_under_work_that_is_pending(void** state) {
+    pool_kit* kit = *state; // the device runs nothing before it is waited for
+    static unsigned char source[4 * KIT_GRANULE];
+    berth_block block;
+    assert_ok(berth_pool_take(kit->pool, sizeof source, NULL, &block));
+    memory_kit_enqueue_write(kit->base.stream, block.data, source, sizeof source);
+    berth_pool_give(kit->pool, &block);
+    // M4: unmapped now, the write would crash when it runs.
+    assert_int_equal(berth_pool_trim(kit->pool, 0, false), 0);
+    assert_int_equal(stats_of(kit).mapped_bytes, 4 * G);
+    assert_ok(berth_stream_synchronize(kit->base.stream));
+    assert_int_equal(berth_pool_trim(kit->pool, 0, false), 4 * G);
+}
+
+static void a_trim_that_may_block_waits_for_the_work(void** state) {
+    pool_kit* kit = *state;
+    static unsigned char source[4 * KIT_GRANULE];
+    berth_block block;
+    assert_ok(berth_pool_take(kit->pool, sizeof source, NULL, &block));
+    memory_kit_enqueue_write(kit->base.stream, block.data, source, sizeof source);
+    berth_pool_give(kit->pool, &block);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 4 * G);
+}
+
+static void later_work_of_the_same_stream_takes_a_block_at_once(void** state) {
+    pool_kit* kit = *state;
+    unsigned char ones[256], twos[256];
+    memset(ones, 1, sizeof ones);
+    memset(twos, 2, sizeof twos);
+    berth_block first, second;
+    assert_ok(berth_pool_take(kit->pool, 256, NULL, &first));
+    memory_kit_enqueue_write(kit->base.stream, first.data, ones, 256);
+    berth_pool_give(kit->pool, &first);
+    assert_ok(berth_pool_take(kit->pool, 256, NULL, &second));
+    assert_ptr_equal(second.data, first.data);
+    memory_kit_enqueue_write(kit->base.stream, second.data, twos, 256);
+    assert_ok(berth_stream_synchronize(kit->base.stream));
+    assert_memory_equal(second.data, twos, 256);
+    berth_pool_give(kit->pool, &second);
+}
+
+static void a_block_in_use_by_another_stream_is_not_taken_before_that_is_done(void** state) {
+    pool_kit* kit = *state;
+    const uint64_t sizes[] = {200, 10000, 3 * G};
+    static unsigned char source[3 * KIT_GRANULE];
+    berth_stream* other = NULL;
+    assert_ok(berth_stream_create(kit->base.device, &other));
+    for (size_t i = 0; i < 3; i++) {
+        berth_block block, next, again;
+        assert_ok(berth_pool_take(kit->pool, sizes[i], NULL, &block));
+        memory_kit_enqueue_write(other, block.data, source, sizes[i]);
+        berth_pool_use use = {.stream = other};
+        assert_ok(berth_stream_record(other, &use.ticket));
+        berth_pool_give_after(kit->pool, &block, &use, 1);
+        assert_int_equal(stats_of(kit).blocks, 0);
+
+        assert_ok(berth_pool_take(kit->pool, sizes[i], NULL, &next));
+        assert_ptr_not_equal(next.data, block.data);
+        assert_ok(berth_stream_synchronize(other));
+        // The poll at a take finds the work done; which block is taken first is free.
+        assert_ok(berth_pool_take(kit->pool, sizes[i], NULL, &again));
+        berth_pool_give(kit->pool, &next);
+        berth_pool_give(kit->pool, &again);
+        berth_pool_trim(kit->pool, 0, true);
+        assert_int_equal(stats_of(kit).mapped_bytes, 0);
+    }
+    berth_stream_destroy(other);
+}
+
+static void a_use_that_is_done_already_delays_nothing(void** state) {
+    pool_kit* kit = *state;
+    berth_stream* other = NULL;
+    assert_ok(berth_stream_create(kit->base.device, &other));
+    berth_block block, next;
+    assert_ok(berth_pool_take(kit->pool, 3 * G, NULL, &block));
+    berth_pool_use use = {.stream = other};
+    assert_ok(berth_stream_record(other, &use.ticket));
+    assert_ok(berth_stream_wait(other, use.ticket));
+    berth_pool_give_after(kit->pool, &block, &use, 1);
+    assert_ok(berth_pool_take(kit->pool, 3 * G, NULL, &next));
+    assert_ptr_equal(next.data, block.data);
+    berth_pool_give(kit->pool, &next);
+    berth_stream_destroy(other);
+}
+
+static void giving_after_without_host_memory_waits_instead(void** state) {
+    pool_kit* kit = *state;
+    unsigned char source[200] = {0};
+    berth_stream* other = NULL;
+    assert_ok(berth_stream_create(kit->base.device, &other));
+    for (size_t nth = 1; nth <= 3; nth++) {
+        berth_block block;
+        assert_ok(berth_pool_take(kit->pool, 200, NULL, &block));
+        memory_kit_enqueue_write(other, block.data, source, 200);
+        berth_pool_use use = {.stream = other};
+        assert_ok(berth_stream_record(other, &use.ticket));
+        failing_host_fail(&kit->base.failing, nth, true);
+        berth_pool_give_after(kit->pool, &block, &use, 1);
+        const bool failed = failing_host_has_failed(&kit->base.failing);
+        failing_host_fail(&kit->base.failing, 0, false);
+        if (failed) assert_true(berth_stream_query(other, use.ticket));
+        berth_pool_trim(kit->pool, 0, true);
+        assert_int_equal(stats_of(kit).mapped_bytes, 0);
+    }
+    berth_stream_destroy(other);
+}
+
+static void a_shortage_waits_for_blocks_that_other_streams_still_use(void** state) {
+    pool_kit* kit = *state;
+    berth_stream* other = NULL;
+    static unsigned char source[KIT_CAPACITY];
+    assert_ok(berth_stream_create(kit->base.device, &other));
+    berth_block block, next;
+    assert_ok(berth_pool_take(kit->pool, KIT_CAPACITY, NULL, &block));
+    memory_kit_enqueue_write(other, block.data, source, KIT_CAPACITY);
+    berth_pool_use use = {.stream = other};
+    assert_ok(berth_stream_record(other, &use.ticket));
+    berth_pool_give_after(kit->pool, &block, &use, 1);
+    assert_ok(berth_pool_take(kit->pool, KIT_CAPACITY, NULL, &next));
+    assert_true(berth_stream_query(other, use.ticket));
+    berth_pool_give(kit->pool, &next);
+    berth_stream_destroy(other);
+}
+
+static void destroying_waits_for_pending_uses(void** state) {
+    pool_kit* kit = *state;
+    berth_stream* other = NULL;
+    unsigned char source[3000] = {0};
+    assert_ok(berth_stream_create(kit->base.device, &other));
+    berth_pool* pool = NULL;
+    assert_ok(berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, NULL, &pool));
+    berth_block block;
+    assert_ok(berth_pool_take(pool, 3000, NULL, &block));
+    memory_kit_enqueue_write(other, block.data, source, 3000);
+    berth_pool_use use = {.stream = other};
+    assert_ok(berth_stream_record(other, &use.ticket));
+    berth_pool_give_after(pool, &block, &use, 1);
+    berth_pool_destroy(pool);
+    assert_true(berth_stream_query(other, use.ticket));
+    berth_stream_destroy(other);
+    berth_pool_destroy(NULL);
+}
+
+static void idle_memory_of_one_pool_is_there_for_another(void** state) {
+    pool_kit* kit = *state;
+    berth_pool* other = NULL;
+    assert_ok(berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, NULL, &other));
+    berth_block block = take(kit, KIT_CAPACITY), next;
+    berth_pool_give(kit->pool, &block);
+    assert_ok(berth_pool_take(other, KIT_CAPACITY, NULL, &next));
+    berth_pool_stats stats;
+    berth_pool_query_stats(kit->pool, &stats);
+    assert_int_equal(stats.mapped_bytes, 0);
+    berth_pool_give(other, &next);
+    berth_pool_destroy(other);
+}
+
+static void fault_in_giving_memory_back_leaves_it_usable(void** state) {
+    pool_kit* kit = *state;
+    berth_block block = take(kit, 8 * G);
+    berth_pool_give(kit->pool, &block);
+    berth_sim_fail(kit->base.device, BERTH_SIM_UNMAP, 1);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 0);
+    assert_int_equal(stats_of(kit).mapped_bytes, 8 * G);
+    berth_block next = take(kit, 8 * G);
+    assert_ptr_equal(next.data, block.data);
+    berth_pool_give(kit->pool, &next);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 8 * G);
+}
+
+typedef struct counting {
+    uint64_t live;
+    uint64_t allocs;
+    bool refuse;
+} counting;
+
+static void* counting_alloc(void* self, size_t size, size_t alignment) {
+    counting* c = self;
+    if (c->refuse) return NULL;
+    c->live++;
+    c->allocs++;
+    void* block = NULL;
+    return posix_memalign(&block, alignment, size) == 0 ? block : NULL;
+}
+
+static void counting_free(void* self, void* block, size_t size) {
+    counting* c = self;
+    assert_true(size > 0);
+    c->live--;
+    free(block);
+}
+
+static void a_bypass_forwards_everything_and_counts(void** state) {
+    pool_kit* kit = *state;
+    counting c = {0};
+    const berth_pool_bypass bypass = {.self = &c, .alloc = counting_alloc, .free = counting_free};
+    berth_pool* pool = NULL;
+    assert_ok(berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, &bypass, &pool));
+    berth_block blocks[3];
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(berth_pool_take(pool, i * 1000, NULL, &blocks[i]));
+        assert_non_null(blocks[i].data);
+        memset(blocks[i].data, 1, i * 1000);
+    }
+    berth_pool_stats stats;
+    berth_pool_query_stats(pool, &stats);
+    assert_int_equal(stats.requested_bytes, 3000);
+    assert_int_equal(stats.blocks, 3);
+    assert_int_equal(stats.mapped_bytes, 0);
+    assert_int_equal(stats.reuses, 0);
+    assert_int_equal(c.live, 3);
+    assert_int_equal(berth_pool_query_worst_growth(pool, 1 << 20), 0);
+    // A write that is pending when the block is given back: the system must not have it yet.
+    unsigned char source[2000] = {7};
+    memory_kit_enqueue_write(kit->base.stream, blocks[2].data, source, 2000);
+    for (size_t i = 0; i < 3; i++)
+        berth_pool_give(pool, &blocks[i]);
+    assert_int_equal(c.live, 3);
+    assert_ok(berth_stream_synchronize(kit->base.stream));
+    assert_int_equal(berth_pool_trim(pool, 0, false), 0);
+    assert_int_equal(c.live, 0);
+    c.refuse = true;
+    berth_block none;
+    assert_int_equal(berth_pool_take(pool, 10, NULL, &none), BERTH_ERR_OUT_OF_MEMORY);
+    assert_null(none.data);
+    berth_pool_destroy(pool);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(blocks_of_every_size_can_be_taken_written_and_given_back),
+        TEST(a_block_of_no_bytes_has_an_address_and_costs_nothing),
+        TEST(a_block_given_back_is_taken_again_at_once),
+        TEST(the_whole_capacity_can_be_one_block),
+        TEST(what_one_kind_of_size_gives_back_any_other_can_take),
+        TEST(scattered_free_granules_serve_a_large_block_without_more_memory),
+        TEST(rounding_wastes_at_most_an_eighth),
+        TEST(a_size_beyond_reason_is_an_overflow),
+        TEST(a_full_pool_refuses_and_recovers),
+        TEST(growth_draws_on_the_reservation),
+        TEST(trim_gives_back_all_but_what_is_to_be_kept),
+        TEST(nothing_is_unmapped_under_work_that_is_pending),
+        TEST(a_trim_that_may_block_waits_for_the_work),
+        TEST(later_work_of_the_same_stream_takes_a_block_at_once),
+        TEST(a_block_in_use_by_another_stream_is_not_taken_before_that_is_done),
+        TEST(a_use_that_is_done_already_delays_nothing),
+        TEST(giving_after_without_host_memory_waits_instead),
+        TEST(a_shortage_waits_for_blocks_that_other_streams_still_use),
+        TEST(destroying_waits_for_pending_uses),
+        TEST(idle_memory_of_one_pool_is_there_for_another),
+        TEST(fault_in_giving_memory_back_leaves_it_usable),
+        TEST(a_bypass_forwards_everything_and_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
