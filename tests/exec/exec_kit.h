@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fixtures for tests of the executor: a runtime with settings, one context, small helpers.
+#ifndef BERTH_TEST_EXEC_KIT_H
+#define BERTH_TEST_EXEC_KIT_H
+
+#include "berth/berth.h"
+#include "device/sim/sim_device.h"
+#include "exec/exec_impl.h"
+#include "kit/failing_host.h"
+#include "kit/random.h"
+#include "kit/test.h"
+
+typedef struct exec_kit {
+    berth_runtime* runtime;
+    berth_context* ctx;
+} exec_kit;
+
+/// Creates a runtime from up to `count` settings, and one context.
+static inline berth_status exec_kit_open(exec_kit* kit,
+                                         const berth_host_allocator* host,
+                                         const berth_option_setting* settings,
+                                         size_t count) {
+    *kit = (exec_kit){0};
+    const berth_runtime_options options = {
+        .struct_size = sizeof options,
+        .host = host,
+        .settings = settings,
+        .setting_count = count,
+    };
+    berth_status status = berth_runtime_create(&options, &kit->runtime);
+    if (status == BERTH_OK) status = berth_context_create(kit->runtime, &kit->ctx);
+    if (status != BERTH_OK) {
+        berth_runtime_release(kit->runtime);
+        kit->runtime = NULL;
+    }
+    return status;
+}
+
+static inline void exec_kit_close(exec_kit* kit) {
+    berth_context_release(kit->ctx);
+    berth_runtime_release(kit->runtime);
+    *kit = (exec_kit){0};
+}
+
+/// Fails with the context's error if there is one.
+#define assert_context_ok(ctx)                                                                     \
+    do {                                                                                           \
+        if (berth_context_error(ctx) != BERTH_OK) fail_msg("%s", berth_context_error_text(ctx));   \
+    } while (0)
+
+/// Fails unless the context's error is `status` with `part` in its text; clears it.
+#define assert_context_fails(ctx, status, part)                                                    \
+    do {                                                                                           \
+        assert_int_equal(berth_context_error(ctx), status);                                        \
+        if (strstr(berth_context_error_text(ctx), part) == NULL)                                   \
+            fail_msg("'%s' does not mention '%s'", berth_context_error_text(ctx), part);           \
+        berth_context_clear_error(ctx);                                                            \
+    } while (0)
+
+/// A [count] f32 tensor with values first, first + 1, ...
+static inline berth_tensor* exec_kit_ramp(berth_context* ctx, float first, int64_t count) {
+    return berth_arange(ctx, (double)first, (double)first + (double)count, 1, BERTH_F32);
+}
+
+/// Address of the first element; only to compare places.
+static inline const void* exec_kit_place(const berth_tensor* tensor) {
+    return berth_tensor_data(tensor);
+}
+
+/// Fails unless the f32 tensor holds exactly `expected` [count].
+static inline void exec_kit_expect(berth_tensor* tensor, const float* expected, size_t count) {
+    float values[256];
+    assert_non_null(tensor);
+    assert_true(count <= 256);
+    assert_int_equal(berth_tensor_count(tensor), count);
+    assert_ok(berth_tensor_read(tensor, values, count * sizeof(float)));
+    assert_memory_equal(values, expected, count * sizeof(float));
+}
+
+/// Begins a step of one input "x" with `length` elements.
+static inline berth_status exec_kit_begin(berth_context* ctx, const char* name, int64_t length) {
+    const berth_step_input input = {.name = "x", .rank = 1, .dims = &length};
+    const berth_step_desc desc = {.name = name, .inputs = &input, .input_count = 1};
+    return berth_step_begin(ctx, &desc);
+}
+
+/// Counters of the step called `name`; zeros if there is none.
+static inline berth_step_counters exec_kit_counters(berth_runtime* runtime, const char* name) {
+    berth_step_counters counters = {0};
+    const size_t count = berth_runtime_query_step_count(runtime);
+    for (size_t i = 0; i < count; ++i) {
+        const char* found;
+        assert_ok(berth_runtime_query_step(runtime, i, &found, &counters));
+        if (strcmp(found, name) == 0) return counters;
+    }
+    return (berth_step_counters){0};
+}
+
+#endif // BERTH_TEST_EXEC_KIT_H
