@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paths of a step: the events that identify one, and the latest deaths seen on it.
+#ifndef BERTH_PLAN_PATH_H
+#define BERTH_PLAN_PATH_H
+
+#include "plan/step_model.h"
+
+/// A path with the deaths known at one time. Immutable but for the count; later deaths make another
+/// version. One block.
+typedef struct berth_path_version {
+    berth_path shown; ///< first member: what replays see
+    uint32_t refs;    ///< guarded by the step model's lock
+    size_t bytes;     ///< of the block
+} berth_path_version;
+
+/// True if counts, births, deaths and dimensions of `trace` fit together; others are not learned.
+bool berth_path_is_sound(const berth_trace* trace);
+
+/// True if `trace` made the same events and values; releases, escapes and dimensions do not count.
+bool berth_path_matches(const berth_path* path, const berth_trace* trace);
+
+/// True if a value of `trace`, which matches, died later than planned or escaped unplanned.
+bool berth_path_is_late(const berth_path* path, const berth_trace* trace);
+
+/// The path of `trace`, which is sound, with one reference; NULL without memory.
+/// `known`, if not NULL, matches: the later death of both counts, and the id is its own.
+berth_path_version* berth_path_version_create(const berth_host* host,
+                                              const berth_trace* trace,
+                                              const berth_path* known,
+                                              uint32_t id);
+/// Drops a reference. Accepts NULL.
+void berth_path_version_release(berth_path_version* version, const berth_host* host);
+
+#endif // BERTH_PLAN_PATH_H

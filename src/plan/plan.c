@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes plans and evaluates them.
+#include "plan/plan.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "plan/packing.h"
+#include "plan/verify.h"
+
+#define SIZE_SUM_LIMIT (UINT64_C(1) << 62)
+/// A shape is packed by itself when the plan needs more than this share of its lower bound.
+#define REPACK_NUMERATOR 51u
+#define REPACK_DENOMINATOR 50u
+
+static bool renew(const berth_host* host, size_t count, uint64_t** array) {
+    berth_host_free(host, *array);
+    *array = berth_host_calloc(host, count, sizeof **array);
+    return *array != NULL;
+}
+
+static berth_status no_memory(void) {
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory to plan a step");
+}
+
+berth_status berth_plan_workspace_reserve(berth_plan_workspace* self, const berth_path* path) {
+    if (path->value_count >= self->value_capacity) {
+        const size_t capacity = (size_t)path->value_count + path->value_count / 4 + 16;
+        self->value_capacity = 0;
+        berth_host_free(self->host, self->intervals);
+        self->intervals = berth_host_calloc(self->host, capacity, sizeof *self->intervals);
+        if (self->intervals == NULL || !renew(self->host, capacity, &self->sizes) ||
+            !renew(self->host, capacity, &self->frame_sizes) ||
+            !renew(self->host, capacity, &self->offsets) ||
+            !renew(self->host, capacity, &self->other_offsets) ||
+            !renew(self->host, capacity, &self->tops))
+            return no_memory();
+        self->value_capacity = capacity;
+    }
+    if (path->event_count >= self->event_capacity) {
+        const size_t capacity = (size_t)path->event_count + path->event_count / 4 + 16;
+        self->event_capacity = 0;
+        if (!renew(self->host, capacity + 1, &self->live) ||
+            !renew(self->host, capacity + 1, &self->pool))
+            return no_memory();
+        self->event_capacity = capacity;
+    }
+    return BERTH_OK;
+}
+
+void berth_plan_workspace_fini(berth_plan_workspace* self) {
+    berth_host_free(self->host, self->intervals);
+    berth_host_free(self->host, self->sizes);
+    berth_host_free(self->host, self->frame_sizes);
+    berth_host_free(self->host, self->offsets);
+    berth_host_free(self->host, self->other_offsets);
+    berth_host_free(self->host, self->tops);
+    berth_host_free(self->host, self->live);
+    berth_host_free(self->host, self->pool);
+    *self = (berth_plan_workspace){.host = self->host};
+}
+
+static bool is_pooled(const berth_trace_value* value) {
+    return (value->flags & BERTH_VALUE_ESCAPES) != 0;
+}
+
+/// Fills frame_sizes from sizes. False if the sizes are too large to plan.
+static bool split_sizes(berth_plan_workspace* self, const berth_path* path) {
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < path->value_count; v++) {
+        if (!berth_add_u64(sum, self->sizes[v], &sum)) return false;
+        self->frame_sizes[v] = is_pooled(&path->values[v]) ? 0 : self->sizes[v];
+    }
+    return sum <= SIZE_SUM_LIMIT;
+}
+
+static berth_status too_large(void) {
+    return berth_fail(BERTH_ERR_OVERFLOW, "the values of the step are too large to plan");
+}
+
+/// Packs at frame_sizes into `offsets` and verifies.
+static berth_status pack(berth_plan_workspace* self,
+                         const berth_path* path,
+                         uint64_t* offsets,
+                         uint64_t* out_peak) {
+    for (uint32_t v = 0; v < path->value_count; v++)
+        self->intervals[v] = (berth_interval){
+            self->frame_sizes[v], path->values[v].birth, path->values[v].death + 1};
+    const berth_pack_options options = {.alignment = BERTH_PLAN_ALIGNMENT};
+    berth_pack_result packed;
+    BERTH_TRY(berth_packing_solve(
+        self->host, self->intervals, path->value_count, &options, offsets, &packed));
+    berth_verify_result verified;
+    BERTH_TRY(berth_verify_packing(
+        self->host, self->intervals, path->value_count, BERTH_PLAN_ALIGNMENT, offsets, &verified));
+    BERTH_CHECK(2, verified.valid && verified.peak == packed.peak);
+    if (!verified.valid)
+        return berth_fail(BERTH_ERR_INTERNAL,
+                          "the packing lets values %u and %u overlap",
+                          verified.first,
+                          verified.second);
+    *out_peak = packed.peak;
+    return BERTH_OK;
+}
+
+/// The relation at the sizes it was made for keeps everything apart, checked like any packing.
+static berth_status verify_relation(berth_plan_workspace* self,
+                                    const berth_path* path,
+                                    const berth_relation* relation) {
+    berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
+    berth_verify_result verified;
+    BERTH_TRY(berth_verify_packing(self->host,
+                                   self->intervals,
+                                   path->value_count,
+                                   BERTH_PLAN_ALIGNMENT,
+                                   self->offsets,
+                                   &verified));
+    BERTH_CHECK(2, verified.valid);
+    if (verified.valid) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INTERNAL,
+                      "the relation lets values %u and %u overlap",
+                      verified.first,
+                      verified.second);
+}
+
+berth_status berth_plan_make(berth_plan_workspace* self,
+                             const berth_path* path,
+                             berth_relation** out_relation) {
+    *out_relation = NULL;
+    if (!split_sizes(self, path)) return too_large();
+    uint64_t peak;
+    BERTH_TRY(pack(self, path, self->offsets, &peak));
+    berth_relation* relation;
+    BERTH_TRY(berth_relation_create(
+        self->host, self->intervals, path->value_count, self->offsets, &relation));
+    const berth_status status = verify_relation(self, path, relation);
+    if (status != BERTH_OK) {
+        berth_relation_destroy(relation, self->host);
+        return status;
+    }
+    *out_relation = relation;
+    return BERTH_OK;
+}
+
+/// Fills live (bytes alive at each event) and pool (those planned for the pool), and the sums of
+/// `shown`.
+static void measure_sizes(berth_plan_workspace* self,
+                          const berth_path* path,
+                          berth_placement* shown) {
+    const size_t events = (size_t)path->event_count + 1;
+    memset(self->live, 0, events * sizeof *self->live);
+    memset(self->pool, 0, events * sizeof *self->pool);
+    for (uint32_t v = 0; v < path->value_count; v++) {
+        const berth_trace_value* value = &path->values[v];
+        const uint64_t bytes = self->sizes[v];
+        self->live[value->birth] += bytes;
+        self->live[value->death + 1] -=
+            bytes; // unsigned on purpose: the running sum is never below 0
+        shown->sum_bytes += bytes;
+        if (!is_pooled(value)) continue;
+        self->pool[value->birth] += bytes;
+        shown->escaping_bytes += bytes;
+    }
+    uint64_t live = 0;
+    uint64_t pool = 0;
+    for (uint32_t e = 0; e < path->event_count; e++) {
+        live += self->live[e];
+        pool += self->pool[e];
+        self->pool[e] = pool;
+        if (live > shown->lower_bound_bytes) shown->lower_bound_bytes = live;
+    }
+}
+
+/// The peak with frame values at `offsets`: as nothing planned for the pool dies before the end, a
+/// value stands highest together with the pool at its death.
+static uint64_t measure_peak(const berth_plan_workspace* self,
+                             const berth_path* path,
+                             const uint64_t* offsets) {
+    uint64_t peak = path->event_count > 0 ? self->pool[path->event_count - 1] : 0;
+    for (uint32_t v = 0; v < path->value_count; v++) {
+        if (self->frame_sizes[v] == 0) continue;
+        const uint64_t top = offsets[v] + self->frame_sizes[v] + self->pool[path->values[v].death];
+        if (top > peak) peak = top;
+    }
+    return peak;
+}
+
+/// Writes the placement at `offsets`; NULL without memory.
+static berth_plan_placement* freeze(const berth_plan_workspace* self,
+                                    berth_path_version* version,
+                                    const berth_placement* shown,
+                                    berth_size_answer answer,
+                                    const uint64_t* offsets) {
+    const berth_path* path = &version->shown;
+    const size_t bytes = sizeof(berth_plan_placement) + path->value_count * sizeof(berth_place);
+    berth_plan_placement* made = berth_host_alloc(self->host, bytes);
+    if (made == NULL) return NULL;
+    *made = (berth_plan_placement){
+        .shown = *shown, .version = version, .refs = 1, .promise = answer.promise, .bytes = bytes};
+    version->refs++;
+    made->shown.path = path;
+    made->shown.places = made->places;
+    made->shown.learn = answer.learn;
+    for (uint32_t v = 0; v < path->value_count; v++) {
+        const uint64_t offset = is_pooled(&path->values[v]) ? BERTH_PLACE_POOL : offsets[v];
+        made->places[v] = (berth_place){offset, self->sizes[v]};
+    }
+    return made;
+}
+
+berth_status berth_plan_place(berth_plan_workspace* self,
+                              berth_path_version* version,
+                              const berth_relation* relation,
+                              berth_size_answer answer,
+                              berth_plan_placement** out_placement) {
+    *out_placement = NULL;
+    const berth_path* path = &version->shown;
+    if (!split_sizes(self, path)) return too_large();
+    berth_placement shown = {0};
+    measure_sizes(self, path, &shown);
+    const uint64_t* offsets = self->offsets;
+    shown.frame_bytes =
+        berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
+    shown.peak_bytes = measure_peak(self, path, offsets);
+    if (shown.peak_bytes / REPACK_NUMERATOR > shown.lower_bound_bytes / REPACK_DENOMINATOR) {
+        uint64_t frame;
+        if (pack(self, path, self->other_offsets, &frame) == BERTH_OK) {
+            const uint64_t peak = measure_peak(self, path, self->other_offsets);
+            if (peak < shown.peak_bytes && frame <= shown.frame_bytes) {
+                offsets = self->other_offsets;
+                shown.frame_bytes = frame;
+                shown.peak_bytes = peak;
+            }
+        }
+    }
+    berth_plan_placement* made = freeze(self, version, &shown, answer, offsets);
+    if (made == NULL) return no_memory();
+    BERTH_CHECK(3, berth_placement_is_valid(&made->shown));
+    *out_placement = made;
+    return BERTH_OK;
+}
+
+void berth_plan_placement_release(berth_plan_placement* placement, const berth_host* host) {
+    if (placement == NULL || --placement->refs > 0) return;
+    berth_path_version_release(placement->version, host);
+    berth_host_free(host, placement);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans: the relation of a path at a bucket's corner, and placements, a plan evaluated at a shape.
+#ifndef BERTH_PLAN_PLAN_H
+#define BERTH_PLAN_PLAN_H
+
+#include "plan/path.h"
+#include "plan/relation.h"
+#include "plan/size_model.h"
+
+/// A placement with what the planner keeps beside it. Immutable but for the count.
+typedef struct berth_plan_placement {
+    berth_placement shown;       ///< first member: what replays see
+    berth_path_version* version; ///< retained
+    uint32_t refs;               ///< guarded by the step model's lock
+    berth_size_promise promise;
+    size_t bytes; ///< of the block
+    berth_place places[];
+} berth_plan_placement;
+
+/// Arrays that planning and evaluating need, kept from call to call. A zeroed struct is empty.
+typedef struct berth_plan_workspace {
+    const berth_host* host;
+    size_t value_capacity;
+    size_t event_capacity;
+    berth_interval* intervals; ///< [value_capacity]
+    uint64_t* sizes;           ///< [value_capacity] sizes of all values
+    uint64_t* frame_sizes;     ///< [value_capacity] 0 for values planned for the pool
+    uint64_t* offsets;         ///< [value_capacity]
+    uint64_t* other_offsets;   ///< [value_capacity]
+    uint64_t* tops;            ///< [value_capacity]
+    uint64_t* live;            ///< [event_capacity + 1]
+    uint64_t* pool;            ///< [event_capacity + 1]
+} berth_plan_workspace;
+
+/// Makes room for `path`. Errors: BERTH_ERR_OUT_OF_MEMORY.
+berth_status berth_plan_workspace_reserve(berth_plan_workspace* self, const berth_path* path);
+void berth_plan_workspace_fini(berth_plan_workspace* self);
+
+/// Packs the values of `path` at `self->sizes` (the bucket's corner) and makes the relation,
+/// verified. Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to
+/// plan.
+berth_status berth_plan_make(berth_plan_workspace* self,
+                             const berth_path* path,
+                             berth_relation** out_relation);
+
+/// Evaluates `relation` at `self->sizes`. Where it needs clearly more than the lower bound, this
+/// shape alone is packed afresh and the better is taken. Errors: as berth_plan_make.
+/// `*out_placement` has one reference.
+berth_status berth_plan_place(berth_plan_workspace* self,
+                              berth_path_version* version,
+                              const berth_relation* relation,
+                              berth_size_answer answer,
+                              berth_plan_placement** out_placement);
+
+/// Drops a reference. Accepts NULL.
+void berth_plan_placement_release(berth_plan_placement* placement, const berth_host* host);
+
+#endif // BERTH_PLAN_PLAN_H

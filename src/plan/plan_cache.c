@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// A chained hash table with eviction by worth.
+#include "plan/plan_cache.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+#define FIRST_SLOTS 64u
+
+struct berth_cache_entry {
+    berth_cache_entry* next;
+    uint64_t hash;
+    uint64_t cost;
+    uint64_t hits;
+    uint64_t used; ///< when, by the cache's clock: breaks ties
+    size_t bytes;
+    berth_relation* relation;
+    berth_plan_placement* placement;
+    berth_cache_kind kind;
+    uint32_t path;
+    uint32_t count;
+    int64_t values[];
+};
+
+static uint64_t hash_key(const berth_cache_key* key) {
+    return berth_hash64(key->values,
+                        key->count * sizeof *key->values,
+                        ((uint64_t)key->path << 1) | (uint64_t)key->kind);
+}
+
+static bool has_key(const berth_cache_entry* entry, const berth_cache_key* key) {
+    if (entry->kind != key->kind || entry->path != key->path || entry->count != key->count)
+        return false;
+    for (uint32_t i = 0; i < key->count; i++)
+        if (entry->values[i] != key->values[i]) return false;
+    return true;
+}
+
+static berth_cache_entry* find(berth_plan_cache* self, const berth_cache_key* key, bool count_hit) {
+    if (self->slot_count == 0) return NULL;
+    const uint64_t hash = hash_key(key);
+    berth_cache_entry* entry = self->slots[hash & (self->slot_count - 1)];
+    while (entry != NULL && (entry->hash != hash || !has_key(entry, key)))
+        entry = entry->next;
+    if (entry != NULL && count_hit) {
+        entry->hits++;
+        entry->used = ++self->clock;
+    }
+    return entry;
+}
+
+/// Takes the entry that `link` points at out of its chain and frees it.
+static void remove_at(berth_plan_cache* self, berth_cache_entry** link) {
+    berth_cache_entry* entry = *link;
+    *link = entry->next;
+    self->bytes -= entry->bytes;
+    self->entry_count--;
+    self->live[entry->kind]--;
+    berth_relation_destroy(entry->relation, self->host);
+    berth_plan_placement_release(entry->placement, self->host);
+    berth_host_free(self->host, entry);
+}
+
+static bool worth_less(const berth_cache_entry* a, const berth_cache_entry* b) {
+    const double worth_a = (double)a->cost * (double)(a->hits + 1);
+    const double worth_b = (double)b->cost * (double)(b->hits + 1);
+    return worth_a != worth_b ? worth_a < worth_b : a->used < b->used;
+}
+
+static berth_cache_entry** find_least(berth_plan_cache* self) {
+    berth_cache_entry** least = NULL;
+    for (size_t slot = 0; slot < self->slot_count; slot++)
+        for (berth_cache_entry** link = &self->slots[slot]; *link != NULL; link = &(*link)->next)
+            if (least == NULL || worth_less(*link, *least)) least = link;
+    return least;
+}
+
+static void fade_hits(berth_plan_cache* self) {
+    for (size_t slot = 0; slot < self->slot_count; slot++)
+        for (berth_cache_entry* entry = self->slots[slot]; entry != NULL; entry = entry->next)
+            entry->hits -= entry->hits / 4;
+}
+
+/// Evicts until `bytes` more fit. False if they never will.
+static bool make_room(berth_plan_cache* self, uint64_t bytes) {
+    if (bytes > self->limit_bytes) return false;
+    bool evicted = false;
+    while (self->bytes > self->limit_bytes - bytes) {
+        berth_cache_entry** least = find_least(self);
+        self->evicted[(*least)->kind]++;
+        remove_at(self, least);
+        evicted = true;
+    }
+    if (evicted) fade_hits(self);
+    return true;
+}
+
+static bool grow(berth_plan_cache* self) {
+    if (self->entry_count < self->slot_count) return true;
+    const size_t count = self->slot_count == 0 ? FIRST_SLOTS : self->slot_count * 2;
+    berth_cache_entry** slots = berth_host_calloc(self->host, count, sizeof *slots);
+    if (slots == NULL) return self->slot_count > 0; // longer chains do
+    for (size_t slot = 0; slot < self->slot_count; slot++) {
+        for (berth_cache_entry* entry = self->slots[slot]; entry != NULL;) {
+            berth_cache_entry* next = entry->next;
+            entry->next = slots[entry->hash & (count - 1)];
+            slots[entry->hash & (count - 1)] = entry;
+            entry = next;
+        }
+    }
+    berth_host_free(self->host, self->slots);
+    self->slots = slots;
+    self->slot_count = count;
+    return true;
+}
+
+/// A linked-in entry without content, `payload` bytes charged for it; NULL if it cannot be kept.
+static berth_cache_entry* insert(berth_plan_cache* self,
+                                 const berth_cache_key* key,
+                                 size_t payload,
+                                 uint64_t cost) {
+    const size_t own = sizeof(berth_cache_entry) + key->count * sizeof(int64_t);
+    if (!make_room(self, own + payload) || !grow(self)) return NULL;
+    berth_cache_entry* entry = berth_host_calloc(self->host, 1, own);
+    if (entry == NULL) return NULL;
+    entry->hash = hash_key(key);
+    entry->cost = cost;
+    entry->used = ++self->clock;
+    entry->bytes = own + payload;
+    entry->kind = key->kind;
+    entry->path = key->path;
+    entry->count = key->count;
+    if (key->count > 0) memcpy(entry->values, key->values, key->count * sizeof *key->values);
+    berth_cache_entry** slot = &self->slots[entry->hash & (self->slot_count - 1)];
+    entry->next = *slot;
+    *slot = entry;
+    self->bytes += entry->bytes;
+    self->entry_count++;
+    self->live[entry->kind]++;
+    return entry;
+}
+
+void berth_plan_cache_fini(berth_plan_cache* self) {
+    for (size_t slot = 0; slot < self->slot_count; slot++)
+        while (self->slots[slot] != NULL)
+            remove_at(self, &self->slots[slot]);
+    berth_host_free(self->host, self->slots);
+    self->slots = NULL;
+    self->slot_count = 0;
+}
+
+berth_relation* berth_plan_cache_find_plan(berth_plan_cache* self,
+                                           const berth_cache_key* key,
+                                           bool count_hit) {
+    berth_cache_entry* entry = find(self, key, count_hit);
+    return entry != NULL ? entry->relation : NULL;
+}
+
+berth_plan_placement* berth_plan_cache_find_placement(berth_plan_cache* self,
+                                                      const berth_cache_key* key,
+                                                      bool count_hit) {
+    berth_cache_entry* entry = find(self, key, count_hit);
+    return entry != NULL ? entry->placement : NULL;
+}
+
+bool berth_plan_cache_insert_plan(berth_plan_cache* self,
+                                  const berth_cache_key* key,
+                                  berth_relation* relation,
+                                  uint64_t cost) {
+    berth_cache_entry* entry = insert(self, key, berth_relation_query_bytes(relation), cost);
+    if (entry != NULL) entry->relation = relation;
+    return entry != NULL;
+}
+
+bool berth_plan_cache_insert_placement(berth_plan_cache* self,
+                                       const berth_cache_key* key,
+                                       berth_plan_placement* placement,
+                                       uint64_t cost) {
+    berth_cache_entry* entry = insert(self, key, placement->bytes, cost);
+    if (entry == NULL) return false;
+    entry->placement = placement;
+    placement->refs++;
+    return true;
+}
+
+void berth_plan_cache_drop(berth_plan_cache* self, uint32_t path, bool placements_only) {
+    for (size_t slot = 0; slot < self->slot_count; slot++) {
+        for (berth_cache_entry** link = &self->slots[slot]; *link != NULL;) {
+            const bool goes = (*link)->path == path &&
+                              (!placements_only || (*link)->kind == BERTH_CACHE_PLACEMENT);
+            if (goes)
+                remove_at(self, link);
+            else
+                link = &(*link)->next;
+        }
+    }
+}
+
+void berth_plan_cache_set_limit(berth_plan_cache* self, uint64_t limit_bytes) {
+    self->limit_bytes = limit_bytes;
+    (void)make_room(self, 0);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plans and placements of one step, bounded in bytes (P4). What is least worth keeping (cost of
+// making it times its hits, which fade) goes first.
+#ifndef BERTH_PLAN_PLAN_CACHE_H
+#define BERTH_PLAN_PLAN_CACHE_H
+
+#include "plan/plan.h"
+
+typedef enum berth_cache_kind {
+    BERTH_CACHE_PLAN,      ///< a relation, keyed by the upper ends of a bucket
+    BERTH_CACHE_PLACEMENT, ///< a placement, keyed by the shape rounded up to the quantum
+    BERTH_CACHE_KIND_COUNT,
+} berth_cache_kind;
+
+/// A key, compared in full (P3): what the path's symbols are, in order.
+typedef struct berth_cache_key {
+    berth_cache_kind kind;
+    uint32_t path;
+    uint32_t count;
+    const int64_t* values; ///< [count]; copied on insertion
+} berth_cache_key;
+
+typedef struct berth_cache_entry berth_cache_entry;
+
+/// A zeroed struct with a host is an empty cache.
+typedef struct berth_plan_cache {
+    const berth_host* host;
+    berth_cache_entry** slots; ///< [slot_count], a power of two; chains
+    size_t slot_count;
+    size_t entry_count;
+    uint64_t limit_bytes;
+    uint64_t bytes;
+    uint64_t clock;
+    uint64_t live[BERTH_CACHE_KIND_COUNT];
+    uint64_t evicted[BERTH_CACHE_KIND_COUNT]; ///< for want of room only
+} berth_plan_cache;
+
+void berth_plan_cache_fini(berth_plan_cache* self);
+
+/// The relation or placement at `key`, borrowed until the next insertion or drop; NULL: none.
+/// With `count_hit` the entry is worth more.
+berth_relation* berth_plan_cache_find_plan(berth_plan_cache* self,
+                                           const berth_cache_key* key,
+                                           bool count_hit);
+berth_plan_placement* berth_plan_cache_find_placement(berth_plan_cache* self,
+                                                      const berth_cache_key* key,
+                                                      bool count_hit);
+
+/// Keeps `relation` (then owned) or a reference to `placement`. `cost` is the time it took, in any
+/// unit that is the same for all. False: no room or no memory, and nothing has happened.
+bool berth_plan_cache_insert_plan(berth_plan_cache* self,
+                                  const berth_cache_key* key,
+                                  berth_relation* relation,
+                                  uint64_t cost);
+bool berth_plan_cache_insert_placement(berth_plan_cache* self,
+                                       const berth_cache_key* key,
+                                       berth_plan_placement* placement,
+                                       uint64_t cost);
+
+/// Drops what belongs to `path`: its placements, and its plans too unless `placements_only`.
+void berth_plan_cache_drop(berth_plan_cache* self, uint32_t path, bool placements_only);
+
+/// Sets the bound, evicting as needed.
+void berth_plan_cache_set_limit(berth_plan_cache* self, uint64_t limit_bytes);
+
+#endif // BERTH_PLAN_PLAN_CACHE_H
