@@ -37,7 +37,8 @@ static berth_status space_reserve(berth_device* self, uint64_t size, berth_space
 }
 
 static void space_release(berth_device* self, berth_space* space) {
-    berth_cpu_space_release(&cpu_device_of(self)->memory, space);
+    (void)self;
+    berth_cpu_space_release(space);
 }
 
 static berth_status map(berth_device* self, berth_space* space, uint64_t offset, uint64_t size) {

@@ -52,28 +52,10 @@ static berth_status no_memory(const char* what, uint64_t size, int error) {
                       strerror(error));
 }
 
-// --- Mappings -----------------------------------------------------------------------------------
+// --- Books --------------------------------------------------------------------------------------
 
-/// Borders between mappings among granules first - 1 .. last, where `last` is one past the end.
-static uint64_t count_borders(const cpu_space* space, uint64_t first, uint64_t last) {
-    const uint64_t count = space->space.size_bytes / GRANULE;
-    uint64_t borders = 0;
-    for (uint64_t i = first == 0 ? 1 : first; i <= last && i < count; i++) {
-        const unsigned char left = space->states[i - 1], right = space->states[i];
-        borders += left != right || right == MOVED;
-    }
-    return borders;
-}
-
-static void set_states(berth_cpu_memory* memory,
-                       cpu_space* space,
-                       uint64_t offset,
-                       uint64_t size,
-                       granule_state state) {
-    const uint64_t first = offset / GRANULE, count = size / GRANULE;
-    memory->mapping_count -= count_borders(space, first, first + count);
-    memset(space->states + first, (int)state, count);
-    memory->mapping_count += count_borders(space, first, first + count);
+static void set_states(cpu_space* space, uint64_t offset, uint64_t size, granule_state state) {
+    memset(space->states + offset / GRANULE, (int)state, size / GRANULE);
 }
 
 static bool states_are(const cpu_space* space, uint64_t offset, uint64_t size, bool open) {
@@ -83,13 +65,17 @@ static bool states_are(const cpu_space* space, uint64_t offset, uint64_t size, b
     return true;
 }
 
-/// Counts the mappings that a change may add. They are few beside the system's limit unless memory
-/// is cut very finely, and the program needs the rest.
-static berth_status check_mapping_room(const berth_cpu_memory* memory, uint64_t added) {
-    if (memory->mapping_count + added <= memory->mapping_limit) return BERTH_OK;
-    return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
-                      "%llu mappings are in use, half of what vm.max_map_count allows",
-                      (unsigned long long)memory->mapping_count);
+/// Takes the mappings that a change may add into account. Which neighbours the kernel joins cannot
+/// be known from here, so the count is of the worst case until it is taken again.
+static berth_status add_mappings(berth_cpu_memory* memory, uint64_t added) {
+    if (memory->mapping_count + added > memory->mapping_limit)
+        memory->mapping_count = berth_cpu_count_mappings(NULL);
+    if (memory->mapping_count + added > memory->mapping_limit)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                          "the process has %llu mappings, half of what vm.max_map_count allows",
+                          (unsigned long long)memory->mapping_count);
+    memory->mapping_count += added;
+    return BERTH_OK;
 }
 
 // --- Populating ---------------------------------------------------------------------------------
@@ -113,8 +99,8 @@ static berth_status check_system_memory(berth_cpu_memory* memory, uint64_t size)
     return BERTH_OK;
 }
 
-/// Takes the access to [base, base + size) away and its memory back. Does not fail where the range
-/// was opened before: the same borders exist.
+/// Takes the memory of [base, base + size) back and the access away. Without a mapping to spare,
+/// the access stays; what is given back is given back.
 static void close_granules(const berth_cpu_memory* memory,
                            unsigned char* base,
                            size_t size,
@@ -174,6 +160,7 @@ berth_status berth_cpu_memory_init(berth_cpu_memory* memory, berth_huge_pages hu
         // the huge page reserve cannot be moved this way.
         .can_move_pages = huge == BERTH_HUGE_MADVISE && try_moving_pages(),
         .mapping_limit = berth_cpu_query_mapping_limit(NULL) / 2,
+        .mapping_count = berth_cpu_count_mappings(NULL),
     };
     return berth_mutex_init(&memory->lock);
 }
@@ -224,17 +211,9 @@ berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
     made->space = (berth_space){.device = device, .size_bytes = size};
 
     berth_mutex_lock(&memory->lock);
-    berth_status status = check_mapping_room(memory, 3);
-    if (status == BERTH_OK) memory->mapping_count += 3; // the space and the slack around it
+    berth_status status = add_mappings(memory, 3); // the space and the slack around it
     berth_mutex_unlock(&memory->lock);
-    if (status == BERTH_OK) {
-        status = reserve_addresses(memory, made, size);
-        if (status != BERTH_OK) {
-            berth_mutex_lock(&memory->lock);
-            memory->mapping_count -= 3;
-            berth_mutex_unlock(&memory->lock);
-        }
-    }
+    if (status == BERTH_OK) status = reserve_addresses(memory, made, size);
     if (status != BERTH_OK) {
         berth_host_free(device->host, made);
         return status;
@@ -244,13 +223,10 @@ berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
     return BERTH_OK;
 }
 
-void berth_cpu_space_release(berth_cpu_memory* memory, berth_space* space) {
+void berth_cpu_space_release(berth_space* space) {
     cpu_space* released = cpu_space_of(space);
     BERTH_CHECK(2, states_are(released, 0, space->size_bytes, false));
     (void)munmap(released->reserved, released->reserved_bytes);
-    berth_mutex_lock(&memory->lock);
-    memory->mapping_count -= 3;
-    berth_mutex_unlock(&memory->lock);
     berth_host_free(space->device->host, released);
 }
 
@@ -261,9 +237,9 @@ static berth_status open_books(berth_cpu_memory* memory,
                                uint64_t size) {
     berth_mutex_lock(&memory->lock);
     BERTH_CHECK(2, states_are(space, offset, size, false));
-    berth_status status = check_mapping_room(memory, 2);
+    berth_status status = add_mappings(memory, 2);
     if (status == BERTH_OK) status = check_system_memory(memory, size);
-    if (status == BERTH_OK) set_states(memory, space, offset, size, OPEN);
+    if (status == BERTH_OK) set_states(space, offset, size, OPEN);
     berth_mutex_unlock(&memory->lock);
     return status;
 }
@@ -274,7 +250,7 @@ static void set_states_locked(berth_cpu_memory* memory,
                               uint64_t size,
                               granule_state state) {
     berth_mutex_lock(&memory->lock);
-    set_states(memory, space, offset, size, state);
+    set_states(space, offset, size, state);
     berth_mutex_unlock(&memory->lock);
 }
 
@@ -300,10 +276,10 @@ berth_status berth_cpu_space_unmap(berth_cpu_memory* memory,
     cpu_space* source = cpu_space_of(space);
     berth_mutex_lock(&memory->lock);
     BERTH_CHECK(2, states_are(source, offset, size, true));
-    const berth_status status = check_mapping_room(memory, 2);
+    memory->mapping_count += 2; // memory is given back whatever the limit of ours says
+    const bool moved = has_moved(source, offset, size);
     berth_mutex_unlock(&memory->lock);
-    if (status != BERTH_OK) return status;
-    close_granules(memory, space->base + offset, (size_t)size, has_moved(source, offset, size));
+    close_granules(memory, space->base + offset, (size_t)size, moved);
     set_states_locked(memory, source, offset, size, CLOSED);
     return BERTH_OK;
 }
@@ -335,8 +311,8 @@ static void undo_move(berth_cpu_memory* memory,
     BERTH_CHECK(1, back == moved);
     if (moved > 0) close_granules(memory, to_base, (size_t)moved, true);
     berth_mutex_lock(&memory->lock);
-    set_states(memory, target, to, size, CLOSED);
-    set_states(memory, source, from, moved, MOVED);
+    set_states(target, to, size, CLOSED);
+    set_states(source, from, moved, MOVED);
     berth_mutex_unlock(&memory->lock);
 }
 
@@ -353,8 +329,8 @@ berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
 
     berth_mutex_lock(&memory->lock);
     BERTH_CHECK(2, states_are(source, from, size, true) && states_are(target, to, size, false));
-    berth_status status = check_mapping_room(memory, size / GRANULE + 4);
-    if (status == BERTH_OK) set_states(memory, target, to, size, MOVED);
+    berth_status status = add_mappings(memory, size / GRANULE + 4);
+    if (status == BERTH_OK) set_states(target, to, size, MOVED);
     const bool source_moved = has_moved(source, from, size);
     berth_mutex_unlock(&memory->lock);
     if (status != BERTH_OK) return status;
@@ -371,8 +347,8 @@ berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
     }
     close_granules(memory, from_base, (size_t)size, source_moved);
     berth_mutex_lock(&memory->lock);
-    set_states(memory, target, to + moved, rest, OPEN);
-    set_states(memory, source, from, size, CLOSED);
+    set_states(target, to + moved, rest, OPEN);
+    set_states(source, from, size, CLOSED);
     berth_mutex_unlock(&memory->lock);
     return BERTH_OK;
 }

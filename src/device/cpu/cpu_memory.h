@@ -15,9 +15,9 @@
 typedef struct berth_cpu_memory {
     berth_huge_pages huge;
     bool can_move_pages;      ///< moving page tables works here
-    uint64_t mapping_limit;   ///< mappings of ours that the system may hold: half of what it allows
+    uint64_t mapping_limit;   ///< of the process's mappings: half of what the system allows
     berth_mutex lock;         ///< guards what follows and the spaces' granule states
-    uint64_t mapping_count;   ///< an upper bound
+    uint64_t mapping_count;   ///< no fewer than there are, as far as they are ours
     uint64_t unwatched_bytes; ///< may be populated before the system's memory is looked at again
 } berth_cpu_memory;
 
@@ -29,7 +29,7 @@ berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
                                      berth_device* device,
                                      uint64_t size,
                                      berth_space** out_space);
-void berth_cpu_space_release(berth_cpu_memory* memory, berth_space* space);
+void berth_cpu_space_release(berth_space* space);
 berth_status berth_cpu_space_map(berth_cpu_memory* memory,
                                  berth_space* space,
                                  uint64_t offset,

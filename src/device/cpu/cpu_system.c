@@ -25,24 +25,36 @@ static const char* cgroup_of(const berth_cpu_files* files) {
     return files != NULL && files->cgroup != NULL ? files->cgroup : "/sys/fs/cgroup";
 }
 
-/// Reads the file `folder`/`name` into `text` as a string.
-static bool read_file(const char* folder, const char* name, char* text, size_t size) {
+/// Opens the file `folder`/`name`; negative if that fails.
+static int open_file(const char* folder, const char* name) {
     char path[PATH_BYTES];
     const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (length < 0 || (size_t)length >= sizeof path) return false;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return false;
+    if (length < 0 || (size_t)length >= sizeof path) return -1;
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/// Reads up to `size` bytes, fewer only at the end of the file; `*out_used` of them.
+static bool read_some(int file, char* into, size_t size, size_t* out_used) {
     size_t used = 0;
-    ssize_t got = 0;
-    while (used < size - 1) {
-        got = read(file, text + used, size - 1 - used);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        used += (size_t)got;
+    ssize_t got = 1;
+    while (used < size && got != 0) {
+        got = read(file, into + used, size - used);
+        if (got > 0) used += (size_t)got;
+        if (got < 0 && errno != EINTR) break;
     }
+    *out_used = used;
+    return got >= 0;
+}
+
+/// Reads the file `folder`/`name` into `text` as a string.
+static bool read_file(const char* folder, const char* name, char* text, size_t size) {
+    const int file = open_file(folder, name);
+    if (file < 0) return false;
+    size_t used;
+    const bool read = read_some(file, text, size - 1, &used);
     (void)close(file);
     text[used] = '\0';
-    return got >= 0;
+    return read;
 }
 
 /// The number at the start of `text`; false for anything else, such as "max".
@@ -226,4 +238,18 @@ uint64_t berth_cpu_query_mapping_limit(const berth_cpu_files* files) {
     uint64_t limit;
     return read_number(proc_of(files), "sys/vm/max_map_count", &limit) ? limit
                                                                        : UNKNOWN_MAPPING_LIMIT;
+}
+
+uint64_t berth_cpu_count_mappings(const berth_cpu_files* files) {
+    const int file = open_file(proc_of(files), "self/maps");
+    if (file < 0) return 0;
+    uint64_t lines = 0;
+    char text[FILE_BYTES];
+    size_t used;
+    while (read_some(file, text, sizeof text, &used) && used > 0) {
+        for (size_t i = 0; i < used; i++)
+            lines += text[i] == '\n';
+    }
+    (void)close(file);
+    return lines;
 }
