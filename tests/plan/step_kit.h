@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Synthetic runs for tests of the planner: tapes that write traces, and a stand-in for the executor that replays
+// them against placements by the rules of a replay.
+#ifndef BERTH_TEST_STEP_KIT_H
+#define BERTH_TEST_STEP_KIT_H
+
+#include "kit/test.h"
+
+#include "plan/step_model.h"
+#include "plan/verify.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/// A trace being written.
+typedef struct tape {
+    const berth_host* host;
+    berth_trace trace;
+} tape;
+
+static inline uint32_t tape_now(const tape* tape) { return (uint32_t)tape->trace.events.count - 1; }
+
+/// Begins an event.
+static inline void tape_op(tape* tape, uint32_t kind) {
+    const berth_trace_event event = {.kind = kind,
+                                     .first_value = (uint32_t)tape->trace.values.count};
+    assert_ok(berth_trace_event_vec_push(&tape->trace.events, tape->host, event));
+}
+
+/// A value of the event under way; it dies there unless it is used later.
+static inline uint32_t tape_value(
+    tape* tape, unsigned flags, berth_dtype dtype, uint32_t rank, const int64_t* dims) {
+    const berth_trace_value value = {.birth = tape_now(tape),
+                                     .death = tape_now(tape),
+                                     .dims_at = (uint32_t)tape->trace.dims.count,
+                                     .rank = (uint8_t)rank,
+                                     .dtype = (uint8_t)dtype,
+                                     .flags = (uint16_t)flags};
+    for (uint32_t i = 0; i < rank; i++)
+        assert_ok(berth_trace_dim_vec_push(&tape->trace.dims, tape->host, dims[i]));
+    assert_ok(berth_trace_value_vec_push(&tape->trace.values, tape->host, value));
+    tape->trace.events.items[tape_now(tape)].value_count++;
+    return (uint32_t)tape->trace.values.count - 1;
+}
+
+static inline uint32_t tape_matrix(tape* tape, int64_t rows, int64_t columns) {
+    const int64_t dims[2] = {rows, columns};
+    return tape_value(tape, 0, BERTH_F32, 2, dims);
+}
+
+static inline uint32_t tape_bytes(tape* tape, unsigned flags, int64_t bytes) {
+    return tape_value(tape, flags, BERTH_U8, 1, &bytes);
+}
+
+/// `value` is alive until the event under way.
+static inline void tape_use(tape* tape, uint32_t value) {
+    tape->trace.values.items[value].death = tape_now(tape);
+}
+
+static inline void tape_escape(tape* tape, uint32_t value) {
+    tape->trace.values.items[value].flags |= BERTH_VALUE_ESCAPES;
+}
+
+/// An op with one output [rows, columns], scratch, and operands that die in it (UINT32_MAX: none).
+static inline uint32_t tape_linear(
+    tape* tape, uint32_t kind, int64_t rows, int64_t columns, int64_t scratch, uint32_t a, uint32_t b) {
+    tape_op(tape, kind);
+    const uint32_t out = tape_matrix(tape, rows, columns);
+    tape_bytes(tape, BERTH_VALUE_SCRATCH, scratch);
+    if (a != UINT32_MAX) tape_use(tape, a);
+    if (b != UINT32_MAX) tape_use(tape, b);
+    return out;
+}
+
+/// A llama-like forward pass over `t` new tokens with `total` keys.
+static inline void tape_llama(tape* tape, uint32_t layers, int64_t t, int64_t total) {
+    const int64_t e = 576, kv = 192, f = 1536, vocabulary = 49152;
+    const uint32_t none = UINT32_MAX;
+    tape_op(tape, 1);
+    const uint32_t ids = tape_value(tape, 0, BERTH_I32, 1, &t);
+    const uint32_t positions = tape_value(tape, 0, BERTH_I64, 1, &t);
+    uint32_t x = tape_linear(tape, 2, t, e, 0, ids, none);
+    for (uint32_t layer = 0; layer < layers; layer++) {
+        uint32_t h = tape_linear(tape, 3, t, e, 0, x, none);
+        const uint32_t q = tape_linear(tape, 4, t, e, t * 64, h, none);
+        const uint32_t k = tape_linear(tape, 4, t, kv, t * 64, h, none);
+        const uint32_t v = tape_linear(tape, 4, t, kv, t * 64, h, none);
+        tape_op(tape, 5); // rope in place
+        tape_use(tape, positions);
+        tape_op(tape, 6); // keys and values go to the cache
+        tape_use(tape, k);
+        tape_use(tape, v);
+        const uint32_t attention = tape_linear(tape, 7, t, e, 4096 + total * 36, q, none);
+        const uint32_t o = tape_linear(tape, 4, t, e, t * 64, attention, none);
+        x = tape_linear(tape, 8, t, e, 0, x, o);
+        h = tape_linear(tape, 3, t, e, 0, x, none);
+        const uint32_t gate = tape_linear(tape, 4, t, f, t * 64, h, none);
+        const uint32_t up = tape_linear(tape, 4, t, f, t * 64, h, none);
+        const uint32_t act = tape_linear(tape, 9, t, f, 0, gate, up);
+        const uint32_t down = tape_linear(tape, 4, t, e, t * 192, act, none);
+        x = tape_linear(tape, 8, t, e, 0, x, down);
+    }
+    const uint32_t last = tape_linear(tape, 10, 1, e, 0, x, none);
+    const uint32_t logits = tape_linear(tape, 4, 1, vocabulary, 64, last, none);
+    tape_escape(tape, logits);
+}
+
+static inline berth_plan_policy default_policy(void) {
+    return (berth_plan_policy){.buckets = "geometric:4",
+                               .quantum = 64,
+                               .max_paths = 8,
+                               .max_exits = 8,
+                               .max_events = 1000000,
+                               .cache_bytes = 16 * MIB};
+}
+
+// ---- The stand-in for the executor.
+
+typedef struct replay {
+    berth_run_report report;
+    berth_interval* intervals;
+    uint64_t* offsets;
+    bool late;
+} replay;
+
+static inline uint64_t
+trace_value_bytes(const berth_trace* trace, uint32_t value) {
+    const berth_trace_value* v = &trace->values.items[value];
+    return berth_trace_bytes(
+        (berth_dtype)v->dtype, v->rank, trace->dims.items + v->dims_at);
+}
+
+static inline uint32_t real_end(const berth_trace* trace, uint32_t value) {
+    const berth_trace_value* v = &trace->values.items[value];
+    if (v->flags & BERTH_VALUE_ESCAPES) return (uint32_t)trace->events.count;
+    return v->death + 1;
+}
+
+static inline bool same_events(const berth_path* path, const berth_trace* trace) {
+    if (path->event_count != trace->events.count) return false;
+    for (uint32_t e = 0; e < path->event_count; e++) {
+        const berth_trace_event* a = &path->events[e];
+        const berth_trace_event* b = &trace->events.items[e];
+        if (a->kind != b->kind || a->tag != b->tag || a->value_count != b->value_count)
+            return false;
+    }
+    return true;
+}
+
+/// True if `value` of `trace` may be placed: it fits, and meets no value that is overdue.
+static inline bool
+may_place(const replay* replay, const berth_path* path, const berth_trace* trace, uint32_t value) {
+    const berth_place* place = &replay->report.placement->places[value];
+    const uint64_t bytes = trace_value_bytes(trace, value);
+    if (bytes > place->bytes) return false;
+    const uint32_t now = trace->values.items[value].birth;
+    for (uint32_t u = 0; u < value; u++) {
+        if (replay->intervals[u].size == 0) continue;
+        if (path->values[u].death >= now || real_end(trace, u) <= now) continue;
+        const bool apart = replay->offsets[u] + replay->intervals[u].size <= place->offset ||
+                           place->offset + bytes <= replay->offsets[u];
+        if (!apart) return false;
+    }
+    return true;
+}
+
+static inline void replay_values(replay* replay, const berth_trace* trace) {
+    const berth_path* path = replay->report.placement->path;
+    for (uint32_t v = 0; v < trace->values.count; v++) {
+        const berth_place* place = &replay->report.placement->places[v];
+        const uint64_t bytes = trace_value_bytes(trace, v);
+        const bool planned_pool = place->offset == BERTH_PLACE_POOL;
+        if (!planned_pool && real_end(trace, v) > path->values[v].death + 1) replay->late = true;
+        if (planned_pool && bytes <= place->bytes) continue;
+        if (!planned_pool && may_place(replay, path, trace, v)) {
+            replay->intervals[v] =
+                (berth_interval){bytes, trace->values.items[v].birth, real_end(trace, v)};
+            replay->offsets[v] = place->offset;
+            replay->report.placed_bytes += bytes;
+            assert_true(place->offset + bytes <= replay->report.placement->frame_bytes);
+        } else {
+            replay->report.result = BERTH_RUN_PARTIAL;
+        }
+    }
+}
+
+/// Peak and lower bound of the run by the design's definition.
+static inline void replay_measure(replay* replay, const berth_trace* trace) {
+    for (uint32_t e = 0; e < trace->events.count; e++) {
+        uint64_t live = 0, pool = 0, high = 0;
+        for (uint32_t v = 0; v < trace->values.count; v++) {
+            if (trace->values.items[v].birth > e) break;
+            if (real_end(trace, v) <= e) continue;
+            const uint64_t bytes = trace_value_bytes(trace, v);
+            live += bytes;
+            const bool placed = replay->intervals[v].size > 0;
+            if (!placed) pool += bytes;
+            else if (replay->offsets[v] + bytes > high) high = replay->offsets[v] + bytes;
+        }
+        if (live > replay->report.lower_bound_bytes) replay->report.lower_bound_bytes = live;
+        if (high + pool > replay->report.peak_bytes) replay->report.peak_bytes = high + pool;
+        if (pool > replay->report.pool_peak_bytes) replay->report.pool_peak_bytes = pool;
+    }
+    for (uint32_t v = 0; v < trace->values.count; v++)
+        replay->report.allocated_bytes += trace_value_bytes(trace, v);
+}
+
+typedef struct step_outcome {
+    berth_run_result result;
+    berth_estimate_kind kind;
+    bool learned;
+    bool made_plan;
+    uint64_t frame_bytes;
+    uint64_t pool_bytes;
+    uint64_t peak_bytes;
+    uint64_t lower_bound_bytes;
+} step_outcome;
+
+/// One run of the step: begin, replay or record `tape`, end. Asserts that nothing real ever overlaps.
+static inline step_outcome
+run_tape(berth_step_model* model, const berth_shape_key* key, tape* tape) {
+    const berth_host* host = berth_host_default(); // never fails on purpose
+    berth_trace* trace = &tape->trace;
+    berth_outlook outlook;
+    assert_ok(berth_step_model_begin(model, key, &outlook));
+    replay run = {.report = {.result = BERTH_RUN_RECORDED, .placement = outlook.placement}};
+    run.intervals = berth_host_calloc(host, trace->values.count + 1, sizeof *run.intervals);
+    run.offsets = berth_host_calloc(host, trace->values.count + 1, sizeof *run.offsets);
+    assert_true(run.intervals != NULL && run.offsets != NULL);
+    bool wants = true;
+    if (outlook.placement != NULL) {
+        assert_true(berth_placement_is_valid(outlook.placement));
+        assert_true(outlook.frame_bytes >= outlook.placement->frame_bytes);
+        assert_true(outlook.pool_bytes >= outlook.placement->escaping_bytes);
+        run.report.result = BERTH_RUN_HIT;
+        if (!same_events(outlook.placement->path, trace)) run.report.result = BERTH_RUN_EXIT;
+        else replay_values(&run, trace);
+        wants = outlook.placement->learn || run.late || run.report.result == BERTH_RUN_EXIT;
+        berth_verify_result verified;
+        assert_ok(berth_verify_packing(
+            host, run.intervals, trace->values.count, 64, run.offsets, &verified));
+        assert_true(verified.valid);
+    } else {
+        assert_int_equal(outlook.kind, BERTH_ESTIMATE_UNKNOWN);
+    }
+    replay_measure(&run, trace);
+    if (run.report.result == BERTH_RUN_HIT && outlook.kind >= BERTH_ESTIMATE_BOUND)
+        assert_true(run.report.pool_peak_bytes <= outlook.pool_bytes);
+    if (wants) run.report.trace = trace;
+    const step_outcome outcome = {.result = run.report.result,
+                                  .kind = outlook.kind,
+                                  .learned = wants,
+                                  .made_plan = outlook.made_plan,
+                                  .frame_bytes = outlook.frame_bytes,
+                                  .pool_bytes = outlook.pool_bytes,
+                                  .peak_bytes = run.report.peak_bytes,
+                                  .lower_bound_bytes = run.report.lower_bound_bytes};
+    berth_step_model_end(model, key, &run.report);
+    berth_host_free(host, run.intervals);
+    berth_host_free(host, run.offsets);
+    berth_trace_clear(trace);
+    return outcome;
+}
+
+#endif // BERTH_TEST_STEP_KIT_H
