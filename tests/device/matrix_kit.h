@@ -38,7 +38,7 @@ static inline void matrix_run(berth_op_id op, berth_op_call* call) {
     assert_non_null(memory);
     memset(memory, 0xFF, bytes + 2 * KIT_GUARD);
     call->scratch = bytes == 0 ? NULL : memory + KIT_GUARD;
-    kit_run(op, call);
+    berth_cpu_kernels()[op](call);
     for (size_t i = 0; i < KIT_GUARD; i++) {
         assert_int_equal(memory[i], 0xFF);
         assert_int_equal(memory[KIT_GUARD + bytes + i], 0xFF);

@@ -83,7 +83,9 @@ static void check_against_double(const product* p) {
             size += fabs(value);
         }
         const double found = kit_get(out, i);
-        const double tolerance = kit_tolerance(out->dtype, sum, 1e-7) + 2e-6 * size;
+        // k additions, each wrong by half a place at most.
+        const double bound = (double)(k + 1) * 0x1p-24 * size;
+        const double tolerance = kit_tolerance(out->dtype, sum, 1e-7) + bound;
         if (!(fabs(found - sum) <= tolerance)) {
             fail_msg("output %lld: %.9g, expected %.9g", (long long)i, found, sum);
         }

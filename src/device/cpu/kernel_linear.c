@@ -114,6 +114,7 @@ static void plan_worker(plan* p) {
     p->group_panels = at_most(at_most(fit, GROUP_PANELS), panels);
     int64_t bytes = 0;
     if (p->rows > 1) bytes = p->group_panels * panel_bytes;
+    if (p->k == 0) bytes = ALIGNMENT; // so that empty panels have an address
     if (!p->is_native) bytes += p->rows > 1 ? panel_bytes : DOT_GROUP * row_bytes;
     p->worker_bytes = berth_round_up((uint64_t)bytes, ALIGNMENT);
 }
