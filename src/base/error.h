@@ -24,7 +24,8 @@ berth_status berth_fail_prefix(berth_status status, const char* format, ...) BER
 /// Reports a broken invariant and aborts: for our own mistakes only.
 _Noreturn void berth_check_failed(const char* condition, const char* file, int line);
 
-/// Assertion of tier `level`: 1 argument checks, 2 constant-time invariants, 3 whole-structure walks.
+/// Assertion of tier `level`: 1 argument checks, 2 constant-time invariants, 3 whole-structure
+/// walks.
 #define BERTH_CHECK(level, condition)                                                              \
     do {                                                                                           \
         if ((level) <= BERTH_CHECK_LEVEL && !(condition))                                          \

@@ -20,10 +20,12 @@ BERTH_NODISCARD berth_status berth_host_create(const berth_host_allocator* alloc
 /// Accepts NULL. Everything allocated from it has been freed.
 void berth_host_destroy(berth_host* host);
 
-/// The process-wide host over the built-in allocator, for callers without a runtime. Never NULL, never destroyed.
+/// The process-wide host over the built-in allocator, for callers without a runtime. Never NULL,
+/// never destroyed.
 const berth_host* berth_host_default(void);
 
-/// `size` bytes, 16-byte aligned; NULL if there is no memory. Size 0 gives a pointer that can be freed.
+/// `size` bytes, 16-byte aligned; NULL if there is no memory. Size 0 gives a pointer that can be
+/// freed.
 void* berth_host_alloc(const berth_host* host, size_t size);
 /// count * size zeroed bytes (checked), 16-byte aligned; NULL on overflow or without memory.
 void* berth_host_calloc(const berth_host* host, size_t count, size_t size);

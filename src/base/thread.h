@@ -31,12 +31,14 @@ typedef struct berth_thread {
     pthread_t handle;
 } berth_thread;
 /// Starts `body(argument)` on a thread with all signals blocked and named `name` (15 characters).
-berth_status
-berth_thread_start(berth_thread* thread, const char* name, void (*body)(void*), void* argument);
+berth_status berth_thread_start(berth_thread* thread,
+                                const char* name,
+                                void (*body)(void*),
+                                void* argument);
 void berth_thread_join(berth_thread* thread);
 
-/// Counts the forks between the process that first asked and this one; a runtime remembers the value at its creation and
-/// is the parent's when it differs. Reading it is one plain load.
+/// Counts the forks between the process that first asked and this one; a runtime remembers the
+/// value at its creation and is the parent's when it differs. Reading it is one plain load.
 extern volatile uint32_t berth_fork_generation;
 /// Makes berth_fork_generation count; any number of times, from any thread.
 berth_status berth_fork_watch(void);

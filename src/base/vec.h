@@ -6,15 +6,16 @@
 #include "base/host.h"
 
 /// Declares struct `name` {items, count, capacity} and its helpers for elements of `type`:
-/// name_reserve(vec, host, capacity), name_push(vec, host, value): BERTH_ERR_OUT_OF_MEMORY leaves the array as it was;
-/// name_fini(vec, host). A zeroed struct is an empty array.
+/// name_reserve(vec, host, capacity), name_push(vec, host, value): BERTH_ERR_OUT_OF_MEMORY leaves
+/// the array as it was; name_fini(vec, host). A zeroed struct is an empty array.
 #define BERTH_VEC_DEFINE(name, type)                                                               \
     typedef struct name {                                                                          \
         type* items;                                                                               \
         size_t count;                                                                              \
         size_t capacity;                                                                           \
     } name;                                                                                        \
-    static inline berth_status name##_reserve(name* vec, const berth_host* host, size_t capacity) { \
+    static inline berth_status name##_reserve(                                                     \
+        name* vec, const berth_host* host, size_t capacity) {                                      \
         return berth_vec_grow(host, (void**)&vec->items, &vec->capacity, capacity, sizeof(type));  \
     }                                                                                              \
     static inline berth_status name##_push(name* vec, const berth_host* host, type value) {        \
@@ -32,10 +33,7 @@
     _Static_assert(sizeof(type) > 0, "the element type is complete")
 
 /// Makes room for at least `wanted` elements, doubling. Keeps the content; unchanged on failure.
-berth_status berth_vec_grow(const berth_host* host,
-                            void** items,
-                            size_t* capacity,
-                            size_t wanted,
-                            size_t item_bytes);
+berth_status berth_vec_grow(
+    const berth_host* host, void** items, size_t* capacity, size_t wanted, size_t item_bytes);
 
 #endif // BERTH_BASE_VEC_H
