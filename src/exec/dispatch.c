@@ -91,21 +91,21 @@ static berth_status load_operands(berth_context* context, berth_op_frame* frame)
 
 /// A reference cannot be handed over twice: what exceeds the references is not consumed either.
 static berth_status check_moves(berth_op_frame* frame) {
+    uint32_t excess = 0;
     for (uint32_t i = 0; i < frame->call.input_count; ++i) {
         if ((frame->moved & (1u << i)) == 0) continue;
         const uint32_t refs = atomic_load_explicit(&frame->operands[i]->refs, memory_order_acquire);
         uint32_t handed = 1;
-        for (uint32_t j = i + 1; j < frame->call.input_count; ++j) {
-            if (frame->operands[j] != frame->operands[i] || (frame->moved & (1u << j)) == 0)
-                continue;
-            if (++handed <= refs) continue;
-            frame->moved &= ~(1u << j);
-            return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                              "operand %" PRIu32 " is moved more often than it is referenced",
-                              j);
-        }
+        for (uint32_t j = 0; j < i; ++j)
+            handed += frame->operands[j] == frame->operands[i] && (frame->moved & (1u << j)) != 0;
+        if (handed <= refs) continue;
+        frame->moved &= ~(1u << i);
+        excess = i;
     }
-    return BERTH_OK;
+    if (excess == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "operand %" PRIu32 " is moved more often than it is referenced",
+                      excess);
 }
 
 /// Whether output 0 may continue the storage of operand `index`: nobody else can see it.
