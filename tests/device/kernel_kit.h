@@ -15,8 +15,11 @@
 
 #include <cmocka.h>
 
+#include "base/host.h"
+#include "base/op_params.h"
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/cpu_kernels.h"
+#include "device/cpu/cpu_team.h"
 
 // --- seeded numbers
 // -------------------------------------------------------------------------------
@@ -205,7 +208,7 @@ static inline kit_tensor kit_contiguous(berth_dtype dtype, int32_t rank, const i
 }
 
 /// A tensor whose dimensions lie in memory in a random order, with gaps, reversed or repeated.
-/// `row_major_last` keeps the last stride 1.
+/// `last_is_one` keeps the last stride 1; strides of 0 only if `repeat`.
 static inline kit_tensor kit_strided(
     berth_dtype dtype, int32_t rank, const int64_t* dims, bool last_is_one, bool repeat) {
     kit_tensor tensor = {.view = {.dtype = dtype, .rank = rank}};
@@ -282,13 +285,71 @@ static inline int32_t kit_dims(int32_t max_rank, int64_t max_dim, int64_t* out_d
 // --- running a call
 // -----------------------------------------------------------------------------------
 
-static inline void kit_run(berth_op_id op, berth_op_call* call) { berth_cpu_kernels()[op](call); }
+/// Runs `call` on every instruction set, without a team and with teams of two and of three workers,
+/// each time on an output filled with rubbish (or with a copy of what it holds now, if `update`).
+/// Teams must agree bit for bit, instruction sets too if `isa_agree`. `scratch` may be NULL.
+static inline void kit_run_everywhere(berth_op_id op,
+                                      berth_op_call* call,
+                                      kit_tensor* out,
+                                      bool isa_agree,
+                                      bool update,
+                                      uint64_t (*scratch)(const berth_op_call* call)) {
+    unsigned char* expected = malloc(out->bytes + 1);
+    unsigned char* before = malloc(out->bytes + 1);
+    assert_non_null(expected);
+    assert_non_null(before);
+    memcpy(before, out->memory + KIT_GUARD, out->bytes);
+    berth_team* teams[3] = {NULL};
+    assert_int_equal(berth_team_create(berth_host_default(), 2, &teams[1]), BERTH_OK);
+    assert_int_equal(berth_team_create(berth_host_default(), 3, &teams[2]), BERTH_OK);
+    bool is_first = true;
+    for (int isa = BERTH_CPU_ISA_PORTABLE; isa <= BERTH_CPU_ISA_AVX512; ++isa) {
+        berth_cpu_set_isa((berth_cpu_isa)isa);
+        for (int t = 0; t < 3; ++t) {
+            if (update)
+                memcpy(out->memory + KIT_GUARD, before, out->bytes);
+            else
+                memset(out->memory + KIT_GUARD, 0x5A, out->bytes);
+            call->outputs[0] = out->view;
+            call->output_count = 1;
+            call->team = teams[t];
+            call->scratch_bytes = scratch != NULL ? scratch(call) : 0;
+            kit_tensor workspace;
+            kit_guard(&workspace, call->scratch_bytes + 64);
+            const uintptr_t at = (uintptr_t)workspace.memory + KIT_GUARD;
+            call->scratch = workspace.memory + KIT_GUARD + (64 - at % 64) % 64;
+            berth_cpu_kernels()[op](call);
+            kit_free(&workspace);
+            if (is_first || (t == 0 && !isa_agree)) {
+                memcpy(expected, out->memory + KIT_GUARD, out->bytes);
+            } else {
+                assert_memory_equal(expected, out->memory + KIT_GUARD, out->bytes);
+            }
+            is_first = false;
+        }
+    }
+    kit_check_guard(out);
+    berth_team_destroy(teams[1]);
+    berth_team_destroy(teams[2]);
+    call->team = NULL;
+    free(before);
+    free(expected);
+}
 
-/// Runs `call` once for each instruction set of this machine, the best one last.
-static inline void kit_run_lowest_first(berth_op_id op, berth_op_call* call, berth_cpu_isa isa) {
-    berth_cpu_set_isa(isa);
-    kit_run(op, call);
-    berth_cpu_set_isa(BERTH_CPU_ISA_AVX512);
+/// Checks that element `index` of `view` is `expected` to within `tolerance`, NaN and infinities
+/// alike.
+static inline void kit_expect(const berth_view* view,
+                              int64_t index,
+                              double expected,
+                              double tolerance) {
+    const double found = kit_get(view, index);
+    if (isnan(expected) ? isnan(found) : found == expected) return;
+    if (fabs(found - expected) <= tolerance) return;
+    fail_msg("element %lld of %s: found %.9g, expected %.9g",
+             (long long)index,
+             berth_dtype_query_info(view->dtype)->name,
+             found,
+             expected);
 }
 
 #endif // BERTH_TESTS_DEVICE_KERNEL_KIT_H

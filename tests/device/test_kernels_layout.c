@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+// FILL ARANGE RANDOM COPY CAST CAT EMBEDDING INDEX_COPY against element by element definitions.
+#include "device/kernel_kit.h"
+
+#include "device/cpu/kernel_convert.h"
+
+static const berth_dtype plain[] = {
+    BERTH_F32, BERTH_F16, BERTH_BF16, BERTH_I32, BERTH_I64, BERTH_U8, BERTH_BOOL};
+static const berth_dtype floats[] = {BERTH_F32, BERTH_F16, BERTH_BF16};
+
+/// A quantised tensor of random blocks, its rows `gap` blocks apart beyond their length.
+static kit_tensor quantised_rows(berth_dtype dtype, int64_t rows, int64_t width, int64_t gap) {
+    const berth_dtype_info* info = berth_dtype_query_info(dtype);
+    const int64_t blocks = width / info->block_values;
+    kit_tensor tensor = {
+        .view = {.dtype = dtype, .rank = 2, .dims = {rows, width}, .strides = {blocks + gap, 1}}};
+    kit_guard(&tensor, (size_t)(rows * (blocks + gap)) * info->block_bytes);
+    tensor.view.data = tensor.memory + KIT_GUARD;
+    for (size_t i = 0; i < tensor.bytes; ++i) {
+        tensor.memory[KIT_GUARD + i] = (unsigned char)(kit_next() & 0x3f); // no NaN scales
+    }
+    return tensor;
+}
+
+// --- made from nothing
+// --------------------------------------------------------------------------------
+
+static void fill_writes_the_converted_value_everywhere(void** state) {
+    (void)state;
+    const double values[] = {0.0, 1.0, -2.75, 300.0, 1e10, (double)NAN};
+    const double as_i32[] = {0, 1, -2, 300, INT32_MAX, 0};
+    const double as_i64[] = {0, 1, -2, 300, 1e10, 0};
+    const double as_u8[] = {0, 1, 0, 255, 255, 0};
+    for (int t = 0; t < 7; ++t) {
+        for (int v = 0; v < 6; ++v) {
+            const int64_t dims[2] = {v == 0 ? 300 : 3, 257};
+            kit_tensor out = kit_contiguous(plain[t], 2, dims);
+            const berth_fill_params params = {.value = values[v], .dtype = plain[t]};
+            berth_op_call call = {.params = &params};
+            kit_run_everywhere(BERTH_OP_FILL, &call, &out, true, false, NULL);
+            double expected = values[v];
+            if (plain[t] == BERTH_I32) expected = as_i32[v];
+            if (plain[t] == BERTH_I64) expected = as_i64[v];
+            if (plain[t] == BERTH_U8) expected = as_u8[v];
+            if (plain[t] == BERTH_BOOL) expected = values[v] != 0.0;
+            if (plain[t] == BERTH_F16 && v == 4) expected = (double)INFINITY;
+            for (int64_t i = 0; i < kit_count(&out.view); ++i) {
+                kit_expect(&out.view, i, expected, fabs(expected) * 0x1p-9);
+            }
+            kit_free(&out);
+        }
+    }
+}
+
+static void arange_counts_from_start_by_step(void** state) {
+    (void)state;
+    const berth_dtype dtypes[] = {BERTH_F32, BERTH_I32, BERTH_I64};
+    for (int t = 0; t < 3; ++t) {
+        const int64_t count = 70000;
+        const berth_arange_params params = {.start = -5, .step = 3, .count = count};
+        kit_tensor out = kit_contiguous(dtypes[t], 1, &count);
+        berth_op_call call = {.params = &params};
+        kit_run_everywhere(BERTH_OP_ARANGE, &call, &out, true, false, NULL);
+        for (int64_t i = 0; i < count; ++i)
+            kit_expect(&out.view, i, (double)(3 * i - 5), 0);
+        kit_free(&out);
+    }
+}
+
+static void random_numbers_have_the_asked_distribution(void** state) {
+    (void)state;
+    const int64_t count = 100000;
+    for (int t = 0; t < 3; ++t) {
+        for (int normal = 0; normal < 2; ++normal) {
+            const berth_random_params params = {
+                .seed = 42, .low = 1.0f, .high = 3.0f, .normal = normal == 1};
+            kit_tensor out = kit_contiguous(floats[t], 1, &count);
+            berth_op_call call = {.params = &params};
+            kit_run_everywhere(BERTH_OP_RANDOM, &call, &out, true, false, NULL);
+            double sum = 0;
+            double squares = 0;
+            for (int64_t i = 0; i < count; ++i) {
+                const double x = kit_get(&out.view, i);
+                if (normal == 0) assert_true(x >= 1.0 && x < 3.0);
+                sum += x;
+                squares += x * x;
+            }
+            const double mean = sum / (double)count;
+            const double deviation = sqrt(squares / (double)count - mean * mean);
+            assert_true(fabs(mean - (normal == 1 ? 1.0 : 2.0)) < 0.03);
+            assert_true(fabs(deviation - (normal == 1 ? 3.0 : 2.0 / sqrt(12.0))) < 0.03);
+            kit_free(&out);
+        }
+    }
+}
+
+static void a_random_element_depends_on_seed_and_place_alone(void** state) {
+    (void)state;
+    const int64_t counts[2] = {5000, 7};
+    kit_tensor whole = kit_contiguous(BERTH_F32, 1, &counts[0]);
+    kit_tensor part = kit_contiguous(BERTH_F32, 1, &counts[1]);
+    berth_random_params params = {.seed = 9, .low = -1.0f, .high = 1.0f};
+    berth_op_call call = {.params = &params};
+    kit_run_everywhere(BERTH_OP_RANDOM, &call, &whole, true, false, NULL);
+    kit_run_everywhere(BERTH_OP_RANDOM, &call, &part, true, false, NULL);
+    assert_memory_equal(whole.view.data, part.view.data, part.bytes);
+    params.seed = 10;
+    kit_run_everywhere(BERTH_OP_RANDOM, &call, &part, true, false, NULL);
+    for (int64_t i = 0; i < 7; ++i) {
+        for (int64_t j = 0; j < 5000; ++j) { // nor is it the same sequence, shifted
+            assert_true(kit_get(&part.view, i) != kit_get(&whole.view, j));
+        }
+    }
+    kit_free(&whole);
+    kit_free(&part);
+}
+
+// --- moved
+// --------------------------------------------------------------------------------------------
+
+static void copies_have_every_element_in_its_place(void** state) {
+    (void)state;
+    kit_seed(1);
+    for (int t = 0; t < 7; ++t) {
+        for (int round = 0; round < 14; ++round) {
+            int64_t dims[BERTH_MAX_RANK];
+            const int32_t rank = kit_dims(round < 10 ? 5 : 2, round < 10 ? 7 : 300, dims);
+            kit_tensor x = kit_strided(plain[t], rank, dims, false, true);
+            kit_tensor out = kit_contiguous(plain[t], rank, dims);
+            kit_fill(&x, 0, 100);
+            berth_op_call call = {.input_count = 1, .inputs = {x.view}};
+            kit_run_everywhere(BERTH_OP_COPY, &call, &out, true, false, NULL);
+            for (int64_t i = 0; i < kit_count(&out.view); ++i) {
+                kit_expect(&out.view, i, kit_get(&x.view, i), 0);
+            }
+            kit_free(&x);
+            kit_free(&out);
+        }
+    }
+}
+
+static void a_large_transposed_matrix_is_copied(void** state) {
+    (void)state;
+    const int64_t dims[2] = {413, 389};
+    kit_tensor x = kit_contiguous(BERTH_I32, 2, dims);
+    for (int64_t i = 0; i < kit_count(&x.view); ++i) {
+        kit_store(BERTH_I32, kit_at(&x.view, i), (double)i);
+    }
+    const int64_t turned[2] = {389, 413};
+    kit_tensor out = kit_contiguous(BERTH_I32, 2, turned);
+    berth_op_call call = {.input_count = 1, .inputs = {x.view}};
+    call.inputs[0].dims[0] = 389;
+    call.inputs[0].dims[1] = 413;
+    call.inputs[0].strides[0] = 1;
+    call.inputs[0].strides[1] = 389;
+    kit_run_everywhere(BERTH_OP_COPY, &call, &out, true, false, NULL);
+    for (int64_t i = 0; i < kit_count(&out.view); ++i) {
+        kit_expect(&out.view, i, (double)(i % 413 * 389 + i / 413), 0);
+    }
+    kit_free(&x);
+    kit_free(&out);
+}
+
+static void quantised_row_slices_are_copied_and_cast(void** state) {
+    (void)state;
+    kit_seed(2);
+    for (int dtype = BERTH_Q4_0; dtype <= BERTH_Q6_K; ++dtype) {
+        const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)dtype);
+        const int64_t width = 3 * (int64_t)info->block_values;
+        kit_tensor x = quantised_rows((berth_dtype)dtype, 70, width, 2);
+        kit_tensor copy = quantised_rows((berth_dtype)dtype, 70, width, 0);
+        berth_op_call call = {.input_count = 1, .inputs = {x.view}};
+        kit_run_everywhere(BERTH_OP_COPY, &call, &copy, true, false, NULL);
+        const size_t row_bytes = 3 * (size_t)info->block_bytes;
+        const size_t pitch = 5 * (size_t)info->block_bytes;
+        for (size_t r = 0; r < 70; ++r) {
+            assert_memory_equal((unsigned char*)copy.view.data + r * row_bytes,
+                                (unsigned char*)x.view.data + r * pitch,
+                                row_bytes);
+        }
+        for (int t = 0; t < 3; ++t) {
+            const int64_t dims[2] = {70, width};
+            const berth_cast_params params = {.dtype = floats[t]};
+            kit_tensor out = kit_contiguous(floats[t], 2, dims);
+            call.params = &params;
+            kit_run_everywhere(BERTH_OP_CAST, &call, &out, true, false, NULL);
+            float row[768];
+            for (int64_t i = 0; i < 70 * width; ++i) {
+                if (i % width == 0) {
+                    const unsigned char* from =
+                        (unsigned char*)x.view.data + (size_t)(i / width) * pitch;
+                    berth_convert_query_to_f32((berth_dtype)dtype)(from, row, width);
+                }
+                const double expected = (double)row[i % width];
+                kit_expect(
+                    &out.view, i, expected, t == 0 ? 0 : kit_tolerance(floats[t], expected, 0));
+            }
+            kit_free(&out);
+        }
+        kit_free(&x);
+        kit_free(&copy);
+    }
+}
+
+/// The value that `x` has after a cast to `to`.
+static double cast_reference(double x, berth_dtype to) {
+    switch ((int)to) {
+    case BERTH_I32:
+        return isnan(x) ? 0 : trunc(fmin(fmax(x, INT32_MIN), INT32_MAX));
+    case BERTH_I64:
+        return isnan(x) ? 0 : trunc(x);
+    case BERTH_U8:
+        return isnan(x) ? 0 : trunc(fmin(fmax(x, 0), 255));
+    case BERTH_BOOL:
+        return x != 0;
+    default:
+        return x;
+    }
+}
+
+static void casts_between_plain_types(void** state) {
+    (void)state;
+    kit_seed(3);
+    for (int from = 0; from < 7; ++from) {
+        for (int to = 0; to < 7; ++to) {
+            int64_t dims[BERTH_MAX_RANK];
+            const int32_t rank = kit_dims(4, 12, dims);
+            kit_tensor x = kit_strided(plain[from], rank, dims, false, true);
+            kit_tensor out = kit_contiguous(plain[to], rank, dims);
+            const bool from_float = from < 3;
+            kit_fill(&x, from_float ? -400 : 0, from_float ? 400 : 127);
+            const berth_cast_params params = {.dtype = plain[to]};
+            berth_op_call call = {.input_count = 1, .inputs = {x.view}, .params = &params};
+            kit_run_everywhere(BERTH_OP_CAST, &call, &out, true, false, NULL);
+            for (int64_t i = 0; i < kit_count(&out.view); ++i) {
+                const double expected = cast_reference(kit_get(&x.view, i), plain[to]);
+                kit_expect(
+                    &out.view, i, expected, to < 3 ? kit_tolerance(plain[to], expected, 0) : 0);
+            }
+            kit_free(&x);
+            kit_free(&out);
+        }
+    }
+}
+
+static void casts_saturate_and_wrap_at_the_edges(void** state) {
+    (void)state;
+    const int64_t five = 5;
+    kit_tensor x = kit_contiguous(BERTH_F32, 1, &five);
+    const float edges[5] = {1e20f, -1e20f, NAN, INFINITY, -0.9f};
+    memcpy(x.view.data, edges, sizeof edges);
+    kit_tensor out = kit_contiguous(BERTH_I64, 1, &five);
+    const berth_cast_params params = {.dtype = BERTH_I64};
+    berth_op_call call = {.input_count = 1, .inputs = {x.view}, .params = &params};
+    kit_run_everywhere(BERTH_OP_CAST, &call, &out, true, false, NULL);
+    const int64_t expected[5] = {INT64_MAX, INT64_MIN, 0, INT64_MAX, 0};
+    assert_memory_equal(out.view.data, expected, sizeof expected);
+
+    kit_tensor narrow = kit_contiguous(BERTH_U8, 1, &five);
+    const int64_t wide[5] = {256, -1, 511, 3, INT64_MIN};
+    memcpy(out.view.data, wide, sizeof wide);
+    call.inputs[0] = out.view;
+    kit_run_everywhere(BERTH_OP_CAST, &call, &narrow, true, false, NULL);
+    const uint8_t low_bits[5] = {0, 255, 255, 3, 0};
+    assert_memory_equal(narrow.view.data, low_bits, sizeof low_bits);
+    kit_free(&x);
+    kit_free(&out);
+    kit_free(&narrow);
+}
+
+static void check_cat(berth_dtype dtype, int64_t limit) {
+    int64_t dims[BERTH_MAX_RANK];
+    const int32_t rank = kit_dims(4, limit, dims);
+    const int32_t dim = (int32_t)kit_int(0, rank - 1);
+    const uint32_t count = (uint32_t)kit_int(1, BERTH_OP_MAX_INPUTS);
+    const berth_cat_params params = {.dim = dim};
+    berth_op_call call = {.input_count = count, .params = &params};
+    kit_tensor parts[BERTH_OP_MAX_INPUTS];
+    int64_t total = 0;
+    for (uint32_t p = 0; p < count; ++p) {
+        dims[dim] = kit_int(0, limit);
+        total += dims[dim];
+        parts[p] = kit_strided(dtype, rank, dims, false, true);
+        kit_fill(&parts[p], 0, 100);
+        call.inputs[p] = parts[p].view;
+    }
+    dims[dim] = total;
+    kit_tensor out = kit_contiguous(dtype, rank, dims);
+    kit_run_everywhere(BERTH_OP_CAT, &call, &out, true, false, NULL);
+    int64_t inner = 1;
+    for (int32_t d = dim + 1; d < rank; ++d)
+        inner *= dims[d];
+    for (int64_t i = 0; i < kit_count(&out.view); ++i) {
+        int64_t at = i / inner % total;
+        uint32_t p = 0;
+        while (at >= parts[p].view.dims[dim])
+            at -= parts[p++].view.dims[dim];
+        const int64_t outer = i / inner / total;
+        const int64_t from = (outer * parts[p].view.dims[dim] + at) * inner + i % inner;
+        kit_expect(&out.view, i, kit_get(&parts[p].view, from), 0);
+    }
+    for (uint32_t p = 0; p < count; ++p)
+        kit_free(&parts[p]);
+    kit_free(&out);
+}
+
+static void tensors_are_joined_along_any_dimension(void** state) {
+    (void)state;
+    kit_seed(4);
+    for (int t = 0; t < 7; ++t) {
+        for (int round = 0; round < 12; ++round)
+            check_cat(plain[t], round < 11 ? 7 : 30);
+    }
+}
+
+// --- rows chosen by index
+// -----------------------------------------------------------------------------
+
+static void embedding_rows_come_by_id_and_bad_ids_give_nan(void** state) {
+    (void)state;
+    kit_seed(5);
+    for (int t = 0; t < 3; ++t) {
+        const int64_t table_dims[2] = {50, 1000};
+        const int64_t ids_dims[2] = {3, 41};
+        const int64_t out_dims[3] = {3, 41, 1000};
+        kit_tensor table = kit_contiguous(floats[t], 2, table_dims);
+        kit_tensor ids = kit_contiguous(t == 0 ? BERTH_I64 : BERTH_I32, 2, ids_dims);
+        kit_tensor out = kit_contiguous(floats[t], 3, out_dims);
+        kit_fill(&table, -3, 3);
+        kit_fill(&ids, -2, 52);
+        berth_op_call call = {.input_count = 2, .inputs = {table.view, ids.view}};
+        kit_run_everywhere(BERTH_OP_EMBEDDING, &call, &out, true, false, NULL);
+        for (int64_t i = 0; i < kit_count(&out.view); ++i) {
+            const int64_t id = (int64_t)kit_get(&ids.view, i / 1000);
+            const bool good = id >= 0 && id < 50;
+            const double expected = good ? kit_get(&table.view, id * 1000 + i % 1000) : (double)NAN;
+            kit_expect(&out.view, i, expected, 0);
+        }
+        kit_free(&table);
+        kit_free(&ids);
+        kit_free(&out);
+    }
+}
+
+static void quantised_embeddings_come_as_f32(void** state) {
+    (void)state;
+    kit_seed(6);
+    for (int dtype = BERTH_Q4_0; dtype <= BERTH_Q6_K; ++dtype) {
+        const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)dtype);
+        const int64_t width = 2 * (int64_t)info->block_values;
+        kit_tensor table = quantised_rows((berth_dtype)dtype, 9, width, 1);
+        const int64_t count = 20;
+        const int64_t dims[2] = {count, width};
+        kit_tensor ids = kit_contiguous(BERTH_I32, 1, &count);
+        kit_tensor out = kit_contiguous(BERTH_F32, 2, dims);
+        kit_fill(&ids, 0, 9);
+        berth_op_call call = {.input_count = 2, .inputs = {table.view, ids.view}};
+        kit_run_everywhere(BERTH_OP_EMBEDDING, &call, &out, true, false, NULL);
+        for (int64_t i = 0; i < count; ++i) {
+            float row[512];
+            const size_t id = (size_t)kit_get(&ids.view, i);
+            const unsigned char* from =
+                (unsigned char*)table.view.data + id * 3 * info->block_bytes;
+            berth_convert_query_to_f32((berth_dtype)dtype)(from, row, width);
+            assert_memory_equal((float*)out.view.data + i * width, row, (size_t)width * 4);
+        }
+        kit_free(&table);
+        kit_free(&ids);
+        kit_free(&out);
+    }
+}
+
+static void check_index_copy(berth_dtype dtype, int64_t limit) {
+    int64_t dims[BERTH_MAX_RANK];
+    const int32_t rank = kit_dims(4, limit, dims);
+    const int32_t dim = (int32_t)kit_int(0, rank - 1);
+    kit_tensor x = kit_contiguous(dtype, rank, dims);
+    kit_fill(&x, 0, 100);
+    const int64_t size = dims[dim];
+    const int64_t rows = kit_int(0, 9);
+    dims[dim] = rows;
+    kit_tensor src = kit_strided(dtype, rank, dims, false, true);
+    kit_tensor index = kit_contiguous(kit_int(0, 1) == 0 ? BERTH_I32 : BERTH_I64, 1, &rows);
+    kit_fill(&src, 0, 100);
+    kit_fill(&index, -1, (double)size + 2); // some out of range, some equal
+    kit_tensor expected = kit_contiguous(dtype, rank, x.view.dims);
+    memcpy(expected.memory, x.memory, x.bytes + 2 * KIT_GUARD);
+    int64_t inner = 1;
+    for (int32_t d = dim + 1; d < rank; ++d)
+        inner *= dims[d];
+    for (int64_t i = 0; i < kit_count(&src.view); ++i) {
+        const int64_t outer = i / inner / rows;
+        const int64_t row = (int64_t)kit_get(&index.view, i / inner % rows);
+        if (row < 0 || row >= size) continue;
+        const int64_t to = (outer * size + row) * inner + i % inner;
+        kit_store(dtype, kit_at(&expected.view, to), kit_get(&src.view, i));
+    }
+    const berth_index_copy_params params = {.dim = dim};
+    berth_op_call call = {
+        .input_count = 3, .inputs = {x.view, index.view, src.view}, .params = &params};
+    kit_run_everywhere(BERTH_OP_INDEX_COPY, &call, &x, true, true, NULL);
+    assert_memory_equal(expected.memory, x.memory, x.bytes + 2 * KIT_GUARD);
+    kit_free(&x);
+    kit_free(&src);
+    kit_free(&index);
+    kit_free(&expected);
+}
+
+static void indexed_rows_are_replaced_and_bad_indices_ignored(void** state) {
+    (void)state;
+    kit_seed(7);
+    for (int t = 0; t < 7; ++t) {
+        for (int round = 0; round < 12; ++round)
+            check_index_copy(plain[t], round < 10 ? 6 : 40);
+    }
+}
+
+static void every_op_but_matrix_products_has_a_kernel(void** state) {
+    (void)state;
+    berth_kernel table[BERTH_OP_COUNT] = {NULL};
+    berth_cpu_fill_basic_kernels(table);
+    for (int op = 0; op < BERTH_OP_COUNT; ++op) {
+        const bool is_matrix = op == BERTH_OP_MATMUL || op == BERTH_OP_LINEAR;
+        assert_true((table[op] == NULL) == is_matrix);
+    }
+    unsigned char byte = 7;
+    const berth_view view = {.data = &byte, .dtype = BERTH_U8};
+    const berth_op_call call = {.inputs = {view}, .outputs = {view}};
+    table[BERTH_OP_NOOP](&call);
+    assert_int_equal(byte, 7);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fill_writes_the_converted_value_everywhere),
+        cmocka_unit_test(arange_counts_from_start_by_step),
+        cmocka_unit_test(random_numbers_have_the_asked_distribution),
+        cmocka_unit_test(a_random_element_depends_on_seed_and_place_alone),
+        cmocka_unit_test(copies_have_every_element_in_its_place),
+        cmocka_unit_test(a_large_transposed_matrix_is_copied),
+        cmocka_unit_test(quantised_row_slices_are_copied_and_cast),
+        cmocka_unit_test(casts_between_plain_types),
+        cmocka_unit_test(casts_saturate_and_wrap_at_the_edges),
+        cmocka_unit_test(tensors_are_joined_along_any_dimension),
+        cmocka_unit_test(embedding_rows_come_by_id_and_bad_ids_give_nan),
+        cmocka_unit_test(quantised_embeddings_come_as_f32),
+        cmocka_unit_test(indexed_rows_are_replaced_and_bad_indices_ignored),
+        cmocka_unit_test(every_op_but_matrix_products_has_a_kernel),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
