@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents: cutting, joining, finding by size, against a naive look at all of them.
+#include "test.h"
+
+#include "failing_host.h"
+#include "memory/extents.h"
+#include "random.h"
+
+#define UNIT UINT64_C(64)
+#define GRANULE UINT64_C(4096)
+#define BASE (UINT64_C(1) << 32)
+#define REGION (GRANULE * 256)
+
+typedef struct kit {
+    failing_host failing;
+    berth_host* host;
+    berth_extents extents;
+    berth_extent_id region;
+} kit;
+
+static kit fixture;
+
+static int setup(void** state) {
+    failing_host_init(&fixture.failing);
+    assert_ok(berth_host_create(&fixture.failing.allocator, &fixture.host));
+    berth_extents_init(&fixture.extents, fixture.host);
+    assert_ok(berth_extents_prepare(&fixture.extents, 8));
+    fixture.region = berth_extents_add_region(&fixture.extents, BASE, REGION, 0);
+    *state = &fixture;
+    return 0;
+}
+
+static int teardown(void** state) {
+    kit* k = *state;
+    assert_true(berth_extents_are_valid(&k->extents, GRANULE));
+    berth_extents_fini(&k->extents);
+    berth_host_destroy(k->host);
+    assert_int_equal(k->failing.live_blocks, 0);
+    return 0;
+}
+
+/// Makes [start, start + size) FREE.
+static berth_extent_id map(kit* k, uint64_t start, uint64_t size) {
+    berth_extent_id id = 0;
+    for (size_t i = 1; i < k->extents.records.count && id == 0; i++) {
+        const berth_extent* e = &k->extents.records.items[i];
+        if (e->state == BERTH_EXTENT_HOLE && e->start <= start &&
+            start + size <= e->start + e->size)
+            id = (berth_extent_id)i;
+    }
+    assert_int_not_equal(id, 0);
+    assert_ok(berth_extents_prepare(&k->extents, 2));
+    id = berth_extents_take_out(&k->extents, id, start, size, BERTH_EXTENT_BUSY);
+    return berth_extents_set(&k->extents, id, BERTH_EXTENT_FREE, 0);
+}
+
+static void a_region_begins_as_one_hole(void** state) {
+    kit* k = *state;
+    uint64_t start = 0;
+    assert_int_equal(berth_extents_find(&k->extents, true, REGION, GRANULE, &start), k->region);
+    assert_int_equal(start, BASE);
+    assert_int_equal(berth_extents_find(&k->extents, true, REGION + GRANULE, GRANULE, &start), 0);
+    assert_int_equal(berth_extents_find(&k->extents, false, UNIT, UNIT, &start), 0);
+    assert_int_equal(berth_extents_query_largest(&k->extents), 0);
+    assert_int_equal(k->extents.bytes[BERTH_EXTENT_HOLE], REGION);
+}
+
+static void giving_back_the_middle_joins_both_neighbours(void** state) {
+    kit* k = *state;
+    berth_extent_id all = map(k, BASE, 16 * GRANULE);
+    const berth_extent_id left =
+        berth_extents_take_out(&k->extents, all, BASE, 1024, BERTH_EXTENT_USED);
+    const berth_extent_id middle =
+        berth_extents_take_out(&k->extents,
+                               berth_extents_at(&k->extents, left)->after,
+                               BASE + 1024,
+                               2048,
+                               BERTH_EXTENT_USED);
+    assert_int_equal(k->extents.bytes[BERTH_EXTENT_USED], 3072);
+    assert_int_equal(berth_extents_set(&k->extents, left, BERTH_EXTENT_FREE, 0), left);
+    assert_int_equal(berth_extents_set(&k->extents, middle, BERTH_EXTENT_FREE, 0), left);
+    assert_int_equal(berth_extents_at(&k->extents, left)->size, 16 * GRANULE);
+    assert_int_equal(berth_extents_query_largest(&k->extents), 16 * GRANULE);
+}
+
+static void joined_extents_remember_the_later_ticket_or_that_one_is_missing(void** state) {
+    kit* k = *state;
+    berth_extent_id parts[4];
+    berth_extent_id rest = map(k, BASE, 4 * GRANULE);
+    for (uint64_t i = 0; i < 4; i++) {
+        parts[i] = berth_extents_take_out(
+            &k->extents, rest, BASE + i * GRANULE, GRANULE, BERTH_EXTENT_USED);
+        rest = berth_extents_at(&k->extents, parts[i])->after;
+    }
+    berth_extents_set(&k->extents, parts[0], BERTH_EXTENT_FREE, 5);
+    berth_extents_set(&k->extents, parts[1], BERTH_EXTENT_FREE, 9);
+    assert_int_equal(berth_extents_at(&k->extents, parts[0])->ticket, 9);
+    berth_extents_set(&k->extents, parts[2], BERTH_EXTENT_FREE, 7);
+    assert_int_equal(berth_extents_at(&k->extents, parts[0])->ticket, 9);
+    berth_extents_set(&k->extents, parts[3], BERTH_EXTENT_FREE, 0);
+    assert_int_equal(berth_extents_at(&k->extents, parts[0])->ticket, 0);
+}
+
+static void aligned_places_are_found_inside_larger_extents(void** state) {
+    kit* k = *state;
+    const berth_extent_id all = map(k, BASE, 8 * GRANULE);
+    berth_extents_take_out(&k->extents, all, BASE, UNIT, BERTH_EXTENT_USED);
+    uint64_t start = 0;
+    assert_int_not_equal(berth_extents_find(&k->extents, false, GRANULE, GRANULE, &start), 0);
+    assert_int_equal(start, BASE + GRANULE);
+    assert_int_not_equal(berth_extents_find(&k->extents, false, 7 * GRANULE, GRANULE, &start), 0);
+    assert_int_equal(berth_extents_find(&k->extents, false, 7 * GRANULE + UNIT, GRANULE, &start),
+                     0);
+    assert_int_not_equal(berth_extents_find(&k->extents, false, 7 * GRANULE + UNIT, UNIT, &start),
+                         0);
+}
+
+static void a_walk_passes_every_free_extent_in_order_of_bins(void** state) {
+    kit* k = *state;
+    uint64_t sum = 0, last = UINT64_MAX;
+    for (uint64_t i = 0; i < 20; i++)
+        map(k, BASE + i * 8 * GRANULE, (1 + i % 5) * GRANULE);
+    size_t count = 0;
+    for (berth_extent_id id = 0;
+         (id = berth_extents_walk_free(&k->extents, id, 2 * GRANULE, true)) != 0;
+         count++) {
+        const uint64_t size = berth_extents_at(&k->extents, id)->size;
+        assert_true(size <= last && size >= 2 * GRANULE);
+        last = size;
+        sum += size;
+    }
+    assert_int_equal(count, 16);
+    assert_int_equal(sum, 4 * (2 + 3 + 4 + 5) * GRANULE);
+    count = 0;
+    for (berth_extent_id id = 0;
+         (id = berth_extents_walk_free(&k->extents, id, 2 * GRANULE, false)) != 0;
+         count++) {
+        const uint64_t size = berth_extents_at(&k->extents, id)->size;
+        assert_true(size >= last);
+        last = size;
+    }
+    assert_int_equal(count, 16);
+}
+
+static void an_empty_region_can_be_forgotten(void** state) {
+    kit* k = *state;
+    const berth_extent_id mapped = map(k, BASE + GRANULE, GRANULE);
+    berth_extents_set(&k->extents, mapped, BERTH_EXTENT_HOLE, 0);
+    assert_int_equal(berth_extents_at(&k->extents, k->region)->size, REGION);
+    berth_extents_remove_region(&k->extents, k->region);
+    assert_int_equal(k->extents.bytes[BERTH_EXTENT_HOLE], 0);
+}
+
+static void preparing_without_memory_leaves_everything_usable(void** state) {
+    kit* k = *state;
+    failing_host_fail(&k->failing, 1, true);
+    assert_int_equal(berth_extents_prepare(&k->extents, 100000), BERTH_ERR_OUT_OF_MEMORY);
+    failing_host_fail(&k->failing, 0, false);
+    assert_true(berth_extents_are_valid(&k->extents, GRANULE));
+    assert_ok(berth_extents_prepare(&k->extents, 1000));
+}
+
+/// The size of the best fit for a block without alignment, found the slow way; 0 if there is none.
+static uint64_t naive_best(const kit* k, uint64_t size) {
+    uint64_t best = 0;
+    for (size_t i = 1; i < k->extents.records.count; i++) {
+        const berth_extent* e = &k->extents.records.items[i];
+        if (e->state != BERTH_EXTENT_FREE || e->size < size) continue;
+        if (best == 0 || e->size < best) best = e->size;
+    }
+    return best;
+}
+
+static void random_cuts_and_joins_stay_valid_and_near_the_best_fit(void** state) {
+    kit* k = *state;
+    enum { MANY = 300 };
+    test_random random = test_random_make(3);
+    berth_extent_id used[MANY];
+    size_t count = 0;
+    map(k, BASE, REGION);
+    for (int i = 0; i < 20000; i++) {
+        if (count == MANY || (count > 0 && test_random_one_in(&random, 2))) {
+            const size_t at = test_random_below(&random, count);
+            berth_extents_set(&k->extents, used[at], BERTH_EXTENT_FREE, 0);
+            used[at] = used[--count];
+        } else {
+            const uint64_t size = UNIT * (1 + test_random_below(&random, 100));
+            const uint64_t best = naive_best(k, size);
+            uint64_t start = 0;
+            const berth_extent_id id = berth_extents_find(&k->extents, false, size, UNIT, &start);
+            assert_int_equal(id != 0, best != 0);
+            if (id == 0) continue;
+            const uint64_t found = berth_extents_at(&k->extents, id)->size;
+            assert_true(found <= best + best / 16 + UNIT);
+            assert_ok(berth_extents_prepare(&k->extents, 2));
+            used[count++] = berth_extents_take_out(&k->extents, id, start, size, BERTH_EXTENT_USED);
+        }
+        if (i % 500 == 0) assert_true(berth_extents_are_valid(&k->extents, GRANULE));
+    }
+    while (count > 0)
+        berth_extents_set(&k->extents, used[--count], BERTH_EXTENT_FREE, 0);
+    assert_int_equal(berth_extents_query_largest(&k->extents), REGION);
+}
+
+static void a_fit_hidden_behind_many_others_is_found(void** state) {
+    kit* k = *state;
+    // All extents share a bin; only the first one made, last in the bin, is large enough.
+    const uint64_t size = 100 * UNIT;
+    berth_extent_id rest = map(k, BASE, REGION);
+    uint64_t at = BASE;
+    berth_extent_id parts[80];
+    for (size_t i = 0; i < 80; i++) {
+        const uint64_t bytes = i == 0 ? size + UNIT : size;
+        parts[i] = berth_extents_take_out(&k->extents, rest, at, bytes, BERTH_EXTENT_USED);
+        assert_ok(berth_extents_prepare(&k->extents, 4));
+        rest = berth_extents_at(&k->extents, parts[i])->after;
+        const berth_extent_id wall =
+            berth_extents_take_out(&k->extents, rest, at + bytes, UNIT, BERTH_EXTENT_USED);
+        rest = berth_extents_at(&k->extents, wall)->after;
+        at += bytes + UNIT;
+    }
+    berth_extents_take_out(&k->extents, rest, at, BASE + REGION - at, BERTH_EXTENT_USED);
+    for (size_t i = 0; i < 80; i++)
+        berth_extents_set(&k->extents, parts[i], BERTH_EXTENT_FREE, 0);
+    uint64_t start = 0;
+    assert_int_equal(berth_extents_find(&k->extents, false, size + UNIT, UNIT, &start), parts[0]);
+    assert_int_equal(start, BASE);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_region_begins_as_one_hole),
+        TEST(giving_back_the_middle_joins_both_neighbours),
+        TEST(joined_extents_remember_the_later_ticket_or_that_one_is_missing),
+        TEST(aligned_places_are_found_inside_larger_extents),
+        TEST(a_walk_passes_every_free_extent_in_order_of_bins),
+        TEST(an_empty_region_can_be_forgotten),
+        TEST(preparing_without_memory_leaves_everything_usable),
+        TEST(random_cuts_and_joins_stay_valid_and_near_the_best_fit),
+        TEST(a_fit_hidden_behind_many_others_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
