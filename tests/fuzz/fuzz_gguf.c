@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target: any bytes as a model file. What opens is walked whole, and used as a tokenizer and a
 // chat frame on the file's own bytes.
-#include "fuzz/fuzz_target.h"
+#include "fuzz_target.h"
 
 #include "chat.h"
 #include "gguf.h"

@@ -3,7 +3,7 @@
 // bytes changed, with a stretch doubled. No fuzzer is needed for that.
 //
 // Usage: replay_NAME FOLDER
-#include "fuzz/fuzz_target.h"
+#include "fuzz_target.h"
 
 #include <dirent.h>
 #include <stdio.h>
