@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Synthetic runs for tests of the planner: tapes that write traces, and a stand-in for the executor that replays
-// them against placements by the rules of a replay.
+// Synthetic runs for tests of the planner: tapes that write traces, and a stand-in for the executor
+// that replays them against placements by the rules of a replay.
 #ifndef BERTH_TEST_STEP_KIT_H
 #define BERTH_TEST_STEP_KIT_H
 
@@ -61,8 +61,13 @@ static inline void tape_escape(tape* tape, uint32_t value) {
 }
 
 /// An op with one output [rows, columns], scratch, and operands that die in it (UINT32_MAX: none).
-static inline uint32_t tape_linear(
-    tape* tape, uint32_t kind, int64_t rows, int64_t columns, int64_t scratch, uint32_t a, uint32_t b) {
+static inline uint32_t tape_linear(tape* tape,
+                                   uint32_t kind,
+                                   int64_t rows,
+                                   int64_t columns,
+                                   int64_t scratch,
+                                   uint32_t a,
+                                   uint32_t b) {
     tape_op(tape, kind);
     const uint32_t out = tape_matrix(tape, rows, columns);
     tape_bytes(tape, BERTH_VALUE_SCRATCH, scratch);
@@ -122,11 +127,9 @@ typedef struct replay {
     bool late;
 } replay;
 
-static inline uint64_t
-trace_value_bytes(const berth_trace* trace, uint32_t value) {
+static inline uint64_t trace_value_bytes(const berth_trace* trace, uint32_t value) {
     const berth_trace_value* v = &trace->values.items[value];
-    return berth_trace_bytes(
-        (berth_dtype)v->dtype, v->rank, trace->dims.items + v->dims_at);
+    return berth_trace_bytes((berth_dtype)v->dtype, v->rank, trace->dims.items + v->dims_at);
 }
 
 static inline uint32_t real_end(const berth_trace* trace, uint32_t value) {
@@ -147,8 +150,10 @@ static inline bool same_events(const berth_path* path, const berth_trace* trace)
 }
 
 /// True if `value` of `trace` may be placed: it fits, and meets no value that is overdue.
-static inline bool
-may_place(const replay* replay, const berth_path* path, const berth_trace* trace, uint32_t value) {
+static inline bool may_place(const replay* replay,
+                             const berth_path* path,
+                             const berth_trace* trace,
+                             uint32_t value) {
     const berth_place* place = &replay->report.placement->places[value];
     const uint64_t bytes = trace_value_bytes(trace, value);
     if (bytes > place->bytes) return false;
@@ -193,8 +198,10 @@ static inline void replay_measure(replay* replay, const berth_trace* trace) {
             const uint64_t bytes = trace_value_bytes(trace, v);
             live += bytes;
             const bool placed = replay->intervals[v].size > 0;
-            if (!placed) pool += bytes;
-            else if (replay->offsets[v] + bytes > high) high = replay->offsets[v] + bytes;
+            if (!placed)
+                pool += bytes;
+            else if (replay->offsets[v] + bytes > high)
+                high = replay->offsets[v] + bytes;
         }
         if (live > replay->report.lower_bound_bytes) replay->report.lower_bound_bytes = live;
         if (high + pool > replay->report.peak_bytes) replay->report.peak_bytes = high + pool;
@@ -215,9 +222,11 @@ typedef struct step_outcome {
     uint64_t lower_bound_bytes;
 } step_outcome;
 
-/// One run of the step: begin, replay or record `tape`, end. Asserts that nothing real ever overlaps.
-static inline step_outcome
-run_tape(berth_step_model* model, const berth_shape_key* key, tape* tape) {
+/// One run of the step: begin, replay or record `tape`, end. Asserts that nothing real ever
+/// overlaps.
+static inline step_outcome run_tape(berth_step_model* model,
+                                    const berth_shape_key* key,
+                                    tape* tape) {
     const berth_host* host = berth_host_default(); // never fails on purpose
     berth_trace* trace = &tape->trace;
     berth_outlook outlook;
@@ -232,8 +241,10 @@ run_tape(berth_step_model* model, const berth_shape_key* key, tape* tape) {
         assert_true(outlook.frame_bytes >= outlook.placement->frame_bytes);
         assert_true(outlook.pool_bytes >= outlook.placement->escaping_bytes);
         run.report.result = BERTH_RUN_HIT;
-        if (!same_events(outlook.placement->path, trace)) run.report.result = BERTH_RUN_EXIT;
-        else replay_values(&run, trace);
+        if (!same_events(outlook.placement->path, trace))
+            run.report.result = BERTH_RUN_EXIT;
+        else
+            replay_values(&run, trace);
         wants = outlook.placement->learn || run.late || run.report.result == BERTH_RUN_EXIT;
         berth_verify_result verified;
         assert_ok(berth_verify_packing(
