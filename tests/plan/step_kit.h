@@ -12,15 +12,17 @@
 #define MIB (UINT64_C(1) << 20)
 
 /// A trace being written.
-typedef struct tape {
+typedef struct step_tape {
     const berth_host* host;
     berth_trace trace;
-} tape;
+} step_tape;
 
-static inline uint32_t tape_now(const tape* tape) { return (uint32_t)tape->trace.events.count - 1; }
+static inline uint32_t tape_now(const step_tape* tape) {
+    return (uint32_t)tape->trace.events.count - 1;
+}
 
 /// Begins an event.
-static inline void tape_op(tape* tape, uint32_t kind) {
+static inline void tape_op(step_tape* tape, uint32_t kind) {
     const berth_trace_event event = {.kind = kind,
                                      .first_value = (uint32_t)tape->trace.values.count};
     assert_ok(berth_trace_event_vec_push(&tape->trace.events, tape->host, event));
@@ -28,7 +30,7 @@ static inline void tape_op(tape* tape, uint32_t kind) {
 
 /// A value of the event under way; it dies there unless it is used later.
 static inline uint32_t tape_value(
-    tape* tape, unsigned flags, berth_dtype dtype, uint32_t rank, const int64_t* dims) {
+    step_tape* tape, unsigned flags, berth_dtype dtype, uint32_t rank, const int64_t* dims) {
     const berth_trace_value value = {.birth = tape_now(tape),
                                      .death = tape_now(tape),
                                      .dims_at = (uint32_t)tape->trace.dims.count,
@@ -42,26 +44,26 @@ static inline uint32_t tape_value(
     return (uint32_t)tape->trace.values.count - 1;
 }
 
-static inline uint32_t tape_matrix(tape* tape, int64_t rows, int64_t columns) {
+static inline uint32_t tape_matrix(step_tape* tape, int64_t rows, int64_t columns) {
     const int64_t dims[2] = {rows, columns};
     return tape_value(tape, 0, BERTH_F32, 2, dims);
 }
 
-static inline uint32_t tape_bytes(tape* tape, unsigned flags, int64_t bytes) {
+static inline uint32_t tape_bytes(step_tape* tape, unsigned flags, int64_t bytes) {
     return tape_value(tape, flags, BERTH_U8, 1, &bytes);
 }
 
 /// `value` is alive until the event under way.
-static inline void tape_use(tape* tape, uint32_t value) {
+static inline void tape_use(step_tape* tape, uint32_t value) {
     tape->trace.values.items[value].death = tape_now(tape);
 }
 
-static inline void tape_escape(tape* tape, uint32_t value) {
+static inline void tape_escape(step_tape* tape, uint32_t value) {
     tape->trace.values.items[value].flags |= BERTH_VALUE_ESCAPES;
 }
 
 /// An op with one output [rows, columns], scratch, and operands that die in it (UINT32_MAX: none).
-static inline uint32_t tape_linear(tape* tape,
+static inline uint32_t tape_linear(step_tape* tape,
                                    uint32_t kind,
                                    int64_t rows,
                                    int64_t columns,
@@ -77,7 +79,7 @@ static inline uint32_t tape_linear(tape* tape,
 }
 
 /// A llama-like forward pass over `t` new tokens with `total` keys.
-static inline void tape_llama(tape* tape, uint32_t layers, int64_t t, int64_t total) {
+static inline void tape_llama(step_tape* tape, uint32_t layers, int64_t t, int64_t total) {
     const int64_t e = 576, kv = 192, f = 1536, vocabulary = 49152;
     const uint32_t none = UINT32_MAX;
     tape_op(tape, 1);
@@ -120,12 +122,12 @@ static inline berth_plan_policy default_policy(void) {
 
 // ---- The stand-in for the executor.
 
-typedef struct replay {
+typedef struct step_replay {
     berth_run_report report;
     berth_interval* intervals;
     uint64_t* offsets;
     bool late;
-} replay;
+} step_replay;
 
 static inline uint64_t trace_value_bytes(const berth_trace* trace, uint32_t value) {
     const berth_trace_value* v = &trace->values.items[value];
@@ -150,7 +152,7 @@ static inline bool same_events(const berth_path* path, const berth_trace* trace)
 }
 
 /// True if `value` of `trace` may be placed: it fits, and meets no value that is overdue.
-static inline bool may_place(const replay* replay,
+static inline bool may_place(const step_replay* replay,
                              const berth_path* path,
                              const berth_trace* trace,
                              uint32_t value) {
@@ -168,7 +170,7 @@ static inline bool may_place(const replay* replay,
     return true;
 }
 
-static inline void replay_values(replay* replay, const berth_trace* trace) {
+static inline void replay_values(step_replay* replay, const berth_trace* trace) {
     const berth_path* path = replay->report.placement->path;
     for (uint32_t v = 0; v < trace->values.count; v++) {
         const berth_place* place = &replay->report.placement->places[v];
@@ -189,7 +191,7 @@ static inline void replay_values(replay* replay, const berth_trace* trace) {
 }
 
 /// Peak and lower bound of the run by the design's definition.
-static inline void replay_measure(replay* replay, const berth_trace* trace) {
+static inline void replay_measure(step_replay* replay, const berth_trace* trace) {
     for (uint32_t e = 0; e < trace->events.count; e++) {
         uint64_t live = 0, pool = 0, high = 0;
         for (uint32_t v = 0; v < trace->values.count; v++) {
@@ -226,12 +228,12 @@ typedef struct step_outcome {
 /// overlaps.
 static inline step_outcome run_tape(berth_step_model* model,
                                     const berth_shape_key* key,
-                                    tape* tape) {
+                                    step_tape* tape) {
     const berth_host* host = berth_host_default(); // never fails on purpose
     berth_trace* trace = &tape->trace;
     berth_outlook outlook;
     assert_ok(berth_step_model_begin(model, key, &outlook));
-    replay run = {.report = {.result = BERTH_RUN_RECORDED, .placement = outlook.placement}};
+    step_replay run = {.report = {.result = BERTH_RUN_RECORDED, .placement = outlook.placement}};
     run.intervals = berth_host_calloc(host, trace->values.count + 1, sizeof *run.intervals);
     run.offsets = berth_host_calloc(host, trace->values.count + 1, sizeof *run.offsets);
     assert_true(run.intervals != NULL && run.offsets != NULL);
