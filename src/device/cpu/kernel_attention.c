@@ -22,7 +22,7 @@
 #define TILE BERTH_ATTENTION_TILE
 #define SEGMENT 512      // keys
 #define ROWS 48          // query rows of a unit: enough to pay for bringing a tile into columns
-#define LEAST 32768      // multiplications that are worth a second thread
+#define LEAST 262144     // multiplications that are worth a second thread
 #define UNITS_A_WORKER 4 // with fewer, segments become units of their own
 
 /// How a call is cut, and what its scratch holds. Sizes count floats.
@@ -39,7 +39,8 @@ typedef struct attention_shape {
     int64_t block;   ///< rows of a unit, at most
     int64_t blocks;
     int64_t segments;
-    bool split; ///< a unit is one segment; its sums wait in the scratch to be merged
+    bool may_split; ///< there may be keys enough for `split`
+    bool split;     ///< a unit is one segment; its sums wait in the scratch to be merged
     int64_t worker_floats;
     int64_t segment_floats; ///< of one row's sums of one segment, with its state
 } attention_shape;
@@ -59,12 +60,14 @@ static attention_shape shape_of(const berth_op_call* call) {
     s.group = s.heads / s.kv_heads;
     s.columns = (s.width + 15) / 16 * 16;
     s.rows = s.tokens * s.group;
-    s.block = berth_min_i64(ROWS, s.rows);
+    // the same for every number of tokens but one, so that the scratch is one form of the sizes
+    s.block = s.tokens == 1 ? berth_min_i64(ROWS, s.rows) : ROWS;
     s.blocks = (s.rows + ROWS - 1) / ROWS;
     s.segments = (s.keys + SEGMENT - 1) / SEGMENT;
     const int64_t workers = (int64_t)berth_team_worker_count(call->team);
-    s.split = workers > 1 && s.segments > 1 && s.kv_heads * s.blocks < UNITS_A_WORKER * workers;
-    const int64_t tiles = TILE * (2 * s.depth + s.columns);
+    s.may_split = s.tokens == 1 && workers > 1 && s.kv_heads * s.blocks < UNITS_A_WORKER * workers;
+    s.split = s.may_split && s.segments > 1;
+    const int64_t tiles = TILE * (s.depth + s.columns);
     s.worker_floats = tiles + s.block * (s.depth + TILE + 2 * s.columns);
     s.segment_floats = s.columns + 16; // whole cache lines
     return s;
@@ -73,11 +76,13 @@ static attention_shape shape_of(const berth_op_call* call) {
 uint64_t berth_cpu_attention_scratch(const berth_op_call* call) {
     const attention_shape s = shape_of(call);
     const uint64_t workers = berth_team_worker_count(call->team);
-    uint64_t floats = workers * (uint64_t)s.worker_floats;
-    if (s.split) {
-        floats += (uint64_t)(s.tokens * s.heads) * (uint64_t)(s.segments * s.segment_floats);
-    }
-    return floats * sizeof(float);
+    const uint64_t bytes = workers * (uint64_t)s.worker_floats * sizeof(float);
+    if (!s.may_split) return bytes;
+    // A little more than whole segments take, but linear in the keys: what a step has seen at a few
+    // lengths tells what it needs at any, also beyond the first segment.
+    const int64_t segment_bytes = s.segment_floats * (int64_t)sizeof(float);
+    const int64_t key_bytes = (segment_bytes + SEGMENT - 1) / SEGMENT;
+    return bytes + (uint64_t)s.heads * (uint64_t)(segment_bytes + s.keys * key_bytes);
 }
 
 typedef struct attention_job {
@@ -93,34 +98,18 @@ typedef struct attention_job {
 typedef struct attention_unit {
     const attention_job* job;
     int64_t kv_head;
-    int64_t first;      ///< row of the KV head
-    int64_t count;      ///< rows
-    float* key_rows;    ///< [TILE, depth], where keys are converted
-    float* key_columns; ///< [depth, TILE]
-    float* values;      ///< [TILE, columns], where values are converted
-    float* queries;     ///< [count, depth], scaled
-    float* scores;      ///< [count, TILE]
-    float* sums;        ///< [count, columns], of the segment
-    float* all_sums;    ///< [count, columns], of the segments before
+    int64_t first;         ///< row of the KV head
+    int64_t count;         ///< rows
+    float* key_columns;    ///< [depth, TILE]
+    float* values;         ///< [TILE, columns], where values are converted
+    float* queries;        ///< [count, depth], scaled
+    float* scores;         ///< [count, TILE]
+    float* sums;           ///< [count, columns], of the segment
+    float* all_sums;       ///< [count, columns], of the segments before
+    int64_t visible[ROWS]; ///< keys that each row sees: [0, visible)
     berth_attention_state state[ROWS];
     berth_attention_state all_state[ROWS];
 } attention_unit;
-
-static void unit_init(
-    attention_unit* unit, const attention_job* job, uint32_t worker, int64_t head, int64_t block) {
-    const attention_shape* s = &job->shape;
-    unit->job = job;
-    unit->kv_head = head;
-    unit->first = block * ROWS;
-    unit->count = berth_min_i64(ROWS, s->rows - unit->first);
-    unit->key_rows = job->workers + (int64_t)worker * s->worker_floats;
-    unit->key_columns = unit->key_rows + TILE * s->depth;
-    unit->values = unit->key_columns + TILE * s->depth;
-    unit->scores = unit->values + TILE * s->columns;
-    unit->sums = unit->scores + s->block * TILE;
-    unit->all_sums = unit->sums + s->block * s->columns;
-    unit->queries = unit->all_sums + s->block * s->columns;
-}
 
 static int64_t token_of(const attention_unit* unit, int64_t row) {
     return (unit->first + row) / unit->job->shape.group;
@@ -137,6 +126,23 @@ static int64_t visible_keys(const attention_unit* unit, int64_t row) {
     if (!unit->job->params->causal) return s->keys;
     const int64_t keys = unit->job->params->query_offset + token_of(unit, row) + 1;
     return keys < 0 ? 0 : berth_min_i64(keys, s->keys);
+}
+
+static void unit_init(
+    attention_unit* unit, const attention_job* job, uint32_t worker, int64_t head, int64_t block) {
+    const attention_shape* s = &job->shape;
+    unit->job = job;
+    unit->kv_head = head;
+    unit->first = block * ROWS;
+    unit->count = berth_min_i64(ROWS, s->rows - unit->first);
+    unit->key_columns = job->workers + (int64_t)worker * s->worker_floats;
+    unit->values = unit->key_columns + TILE * s->depth;
+    unit->scores = unit->values + TILE * s->columns;
+    unit->sums = unit->scores + s->block * TILE;
+    unit->all_sums = unit->sums + s->block * s->columns;
+    unit->queries = unit->all_sums + s->block * s->columns;
+    for (int64_t r = 0; r < unit->count; ++r)
+        unit->visible[r] = visible_keys(unit, r);
 }
 
 /// The address of row [first, second, :] of a view.
@@ -156,39 +162,13 @@ static void load_queries(attention_unit* unit) {
     }
 }
 
-/// Rows [key, key + count) of `view` at the unit's KV head as f32, `*stride` apart: where they lie,
-/// or converted at `buffer`, `pitch` apart. Elements from `width` to `pitch` are 0.
-static const float* load_rows(const attention_unit* unit,
-                              const berth_view* view,
-                              int64_t key,
-                              int64_t count,
-                              int64_t width,
-                              int64_t pitch,
-                              float* buffer,
-                              int64_t* stride) {
-    if (view->dtype == BERTH_F32 && width == pitch) {
-        *stride = view->strides[0];
-        return (const float*)(void*)row_at(view, key, unit->kv_head);
-    }
-    const berth_to_f32_fn load = berth_convert_query_to_f32(view->dtype);
-    for (int64_t i = 0; i < count; ++i) {
-        float* row = buffer + i * pitch;
-        load(row_at(view, key + i, unit->kv_head), row, width);
-        for (int64_t c = width; c < pitch; ++c)
-            row[c] = 0.0f;
-    }
-    *stride = pitch;
-    return buffer;
-}
-
 /// Scores of all the unit's rows against `count` keys from `key` on.
 static void score_tile(attention_unit* unit, int64_t key, int64_t count) {
     const attention_job* job = unit->job;
     const int64_t depth = job->shape.depth;
-    int64_t stride;
-    const float* rows =
-        load_rows(unit, &job->call->inputs[1], key, count, depth, depth, unit->key_rows, &stride);
-    job->rows->transpose_tile(unit->key_columns, rows, stride, count, depth);
+    const berth_view* k = &job->call->inputs[1];
+    job->rows->transpose_tile[k->dtype](
+        unit->key_columns, row_at(k, key, unit->kv_head), k->strides[0], count, depth);
     memset(unit->scores, 0, (size_t)(unit->count * TILE) * sizeof(float));
     job->rows->multiply_add(unit->scores,
                             TILE,
@@ -201,17 +181,34 @@ static void score_tile(attention_unit* unit, int64_t key, int64_t count) {
                             TILE);
 }
 
+/// The values of keys [key, key + count) as f32 rows `*stride` apart: where they lie, or converted.
+static const float* tile_values(const attention_unit* unit,
+                                int64_t key,
+                                int64_t count,
+                                int64_t* stride) {
+    const attention_shape* s = &unit->job->shape;
+    const berth_view* v = &unit->job->call->inputs[2];
+    const void* from = row_at(v, key, unit->kv_head);
+    if (v->dtype == BERTH_F32 && s->width == s->columns) {
+        *stride = v->strides[0];
+        return from;
+    }
+    unit->job->rows->widen_tile[v->dtype](
+        unit->values, s->columns, from, v->strides[0], count, s->width);
+    *stride = s->columns;
+    return unit->values;
+}
+
 /// Adds the tile's values, weighted, to the sums of rows that see some of its keys.
 static void sum_tile(attention_unit* unit, int64_t key, int64_t count) {
     const attention_job* job = unit->job;
     const attention_shape* s = &job->shape;
     int64_t stride;
-    const float* values = load_rows(
-        unit, &job->call->inputs[2], key, count, s->width, s->columns, unit->values, &stride);
+    const float* values = tile_values(unit, key, count, &stride);
     for (int64_t r = 0; r < unit->count;) {
-        const int64_t seen = berth_min_i64(visible_keys(unit, r) - key, TILE);
+        const int64_t seen = berth_min_i64(unit->visible[r] - key, TILE);
         int64_t end = r + 1; // rows that see equally many go together
-        while (end < unit->count && berth_min_i64(visible_keys(unit, end) - key, TILE) == seen) {
+        while (end < unit->count && berth_min_i64(unit->visible[end] - key, TILE) == seen) {
             ++end;
         }
         if (seen > 0) {
@@ -237,13 +234,13 @@ static void attend_segment(attention_unit* unit, int64_t segment) {
     for (int64_t r = 0; r < unit->count; ++r) {
         unit->state[r] = (berth_attention_state){.largest = -INFINITY};
     }
-    const int64_t seen_by_last = visible_keys(unit, unit->count - 1);
+    const int64_t seen_by_last = unit->visible[unit->count - 1];
     const int64_t end = berth_min_i64((segment + 1) * SEGMENT, seen_by_last);
     for (int64_t key = segment * SEGMENT; key < end; key += TILE) {
         const int64_t count = berth_min_i64(TILE, end - key);
         score_tile(unit, key, count);
         for (int64_t r = 0; r < unit->count; ++r) {
-            const int64_t seen = berth_min_i64(visible_keys(unit, r) - key, TILE);
+            const int64_t seen = berth_min_i64(unit->visible[r] - key, TILE);
             if (seen <= 0) continue;
             job->rows->attend(
                 unit->scores + r * TILE, seen, &unit->state[r], unit->sums + r * columns, columns);
@@ -277,7 +274,7 @@ static void merge_segment(attention_unit* unit, int64_t segment) {
     const attention_job* job = unit->job;
     const int64_t columns = job->shape.columns;
     for (int64_t r = 0; r < unit->count; ++r) {
-        if (visible_keys(unit, r) <= segment * SEGMENT) continue;
+        if (unit->visible[r] <= segment * SEGMENT) continue;
         float* all = unit->all_sums + r * columns;
         const float* sums = unit->sums + r * columns;
         if (segment == 0) {
@@ -300,7 +297,7 @@ static void whole_range(void* data, int64_t begin, int64_t end, uint32_t worker)
         attention_unit unit;
         unit_init(&unit, job, worker, u % s->kv_heads, block);
         load_queries(&unit);
-        const int64_t seen_by_last = visible_keys(&unit, unit.count - 1);
+        const int64_t seen_by_last = unit.visible[unit.count - 1];
         for (int64_t segment = 0; segment * SEGMENT < seen_by_last; ++segment) {
             attend_segment(&unit, segment);
             merge_segment(&unit, segment);
@@ -311,7 +308,7 @@ static void whole_range(void* data, int64_t begin, int64_t end, uint32_t worker)
                       head_of(&unit, r),
                       &unit.all_state[r],
                       unit.all_sums + r * s->columns,
-                      visible_keys(&unit, r) > 0);
+                      unit.visible[r] > 0);
         }
     }
 }
@@ -356,7 +353,7 @@ static void merge_rows(const attention_unit* unit) {
     for (int64_t r = 0; r < unit->count; ++r) {
         const int64_t token = token_of(unit, r);
         const int64_t head = head_of(unit, r);
-        const int64_t visible = visible_keys(unit, r);
+        const int64_t visible = unit->visible[r];
         float* all = segment_sums(job, token, head, 0);
         berth_attention_state state = state_behind(job, all);
         for (int64_t segment = 1; segment * SEGMENT < visible; ++segment) {

@@ -6,71 +6,163 @@
 
 #include "device/cpu/kernel_basic_rows.h"
 #include "device/cpu/kernel_basic_simd.h"
+#include "device/cpu/kernel_convert_scalar.h"
 
-// The first halves, and the second halves, of two vectors, element by element.
+// Shuffles within the 128-bit quarters of two vectors, and of whole quarters.
 #if VF_LANES == 16
-#define VF_ZIP_LOW(a, b)                                                                           \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define VF_ZIP_HIGH(a, b)                                                                          \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define ZIP_LOW(a, b)                                                                              \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define ZIP_HIGH(a, b)                                                                             \
+    __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define ZIP_PAIRS_LOW(a, b)                                                                        \
+    __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+#define ZIP_PAIRS_HIGH(a, b)                                                                       \
+    __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
+#define QUARTERS_EVEN(a, b)                                                                        \
+    __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
+#define QUARTERS_ODD(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
 #elif VF_LANES == 8
-#define VF_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define VF_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define ZIP_PAIRS_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define ZIP_PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define QUARTERS_EVEN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define QUARTERS_ODD(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #else
-#define VF_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define VF_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define ZIP_PAIRS_LOW(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define ZIP_PAIRS_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
 #endif
 
-/// One pass of a perfect shuffle of VF_LANES vectors; log2(VF_LANES) passes transpose them.
-VF_INLINE void shuffle_pass(vf to[VF_LANES], const vf from[VF_LANES]) {
-    for (int32_t i = 0; i < VF_LANES / 2; ++i) {
-        to[2 * i] = VF_ZIP_LOW(from[i], from[i + VF_LANES / 2]);
-        to[2 * i + 1] = VF_ZIP_HIGH(from[i], from[i + VF_LANES / 2]);
-    }
+/// Transposes the 4 x 4 squares in the quarters of four rows: quarter Q of x[c] becomes column
+/// 4 Q + c of the rows.
+VF_INLINE void transpose_quarters(vf x[4]) {
+    const vf a = ZIP_LOW(x[0], x[1]);
+    const vf b = ZIP_HIGH(x[0], x[1]);
+    const vf c = ZIP_LOW(x[2], x[3]);
+    const vf d = ZIP_HIGH(x[2], x[3]);
+    x[0] = ZIP_PAIRS_LOW(a, c);
+    x[1] = ZIP_PAIRS_HIGH(a, c);
+    x[2] = ZIP_PAIRS_LOW(b, d);
+    x[3] = ZIP_PAIRS_HIGH(b, d);
 }
 
-VF_INLINE void transpose_square(vf x[VF_LANES]) {
-    vf y[VF_LANES];
-    shuffle_pass(y, x);
-    shuffle_pass(x, y);
-#if VF_LANES >= 8
-    shuffle_pass(y, x);
+/// Writes the transpose of VF_LANES rows, [VF_LANES, VF_LANES], with rows TILE apart.
+VF_INLINE void store_transposed(float* to, vf x[VF_LANES]) {
+    for (int32_t r = 0; r < VF_LANES; r += 4)
+        transpose_quarters(x + r);
+    for (int32_t c = 0; c < 4; ++c) {
+        float* at = to + c * BERTH_ATTENTION_TILE;
 #if VF_LANES == 16
-    shuffle_pass(x, y);
+        const vf low_even = QUARTERS_EVEN(x[c], x[c + 4]);
+        const vf low_odd = QUARTERS_ODD(x[c], x[c + 4]);
+        const vf high_even = QUARTERS_EVEN(x[c + 8], x[c + 12]);
+        const vf high_odd = QUARTERS_ODD(x[c + 8], x[c + 12]);
+        vf_store(at, QUARTERS_EVEN(low_even, high_even));
+        vf_store(at + 4 * BERTH_ATTENTION_TILE, QUARTERS_EVEN(low_odd, high_odd));
+        vf_store(at + 8 * BERTH_ATTENTION_TILE, QUARTERS_ODD(low_even, high_even));
+        vf_store(at + 12 * BERTH_ATTENTION_TILE, QUARTERS_ODD(low_odd, high_odd));
+#elif VF_LANES == 8
+        vf_store(at, QUARTERS_EVEN(x[c], x[c + 4]));
+        vf_store(at + 4 * BERTH_ATTENTION_TILE, QUARTERS_ODD(x[c], x[c + 4]));
 #else
+        vf_store(at, x[c]);
+#endif
+    }
+}
+
+VF_INLINE float widen_f32(float x) { return x; }
+VF_INLINE float widen_f16(uint16_t x) { return berth_f16_to_f32(x); }
+VF_INLINE float widen_bf16(uint16_t x) { return berth_bf16_to_f32(x); }
+
+VF_INLINE vf load_f32(const float* from) { return vf_load(from); }
+
+VF_INLINE vf load_f16(const uint16_t* from) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void*)from));
+#elif defined(__F16C__)
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const void*)from));
+#else
+    vf x;
     for (int32_t i = 0; i < VF_LANES; ++i)
-        x[i] = y[i];
-#endif
+        x[i] = berth_f16_to_f32(from[i]);
+    return x;
 #endif
 }
 
-/// VF_LANES keys from `key` on: columns key .. key + VF_LANES of the tile.
-VF_INLINE void transpose_lanes(
-    float* to, const float* from, int64_t stride, int64_t key, int64_t count, int64_t depth) {
-    int64_t d = 0;
-    for (; d + VF_LANES <= depth; d += VF_LANES) {
-        vf x[VF_LANES];
-        for (int32_t i = 0; i < VF_LANES; ++i) {
-            x[i] = key + i < count ? vf_load(from + (key + i) * stride + d) : (vf){0};
-        }
-        transpose_square(x);
-        for (int32_t i = 0; i < VF_LANES; ++i) {
-            vf_store(to + (d + i) * BERTH_ATTENTION_TILE + key, x[i]);
-        }
-    }
-    for (; d < depth; ++d) {
-        for (int64_t i = key; i < key + VF_LANES; ++i) {
-            to[d * BERTH_ATTENTION_TILE + i] = i < count ? from[i * stride + d] : 0.0f;
-        }
-    }
+VF_INLINE vf load_bf16(const uint16_t* from) {
+#if defined(__AVX512F__)
+    const __m256i narrow = _mm256_loadu_si256((const void*)from);
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+#elif defined(__AVX2__)
+    const __m128i narrow = _mm_loadu_si128((const void*)from);
+    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16);
+#else
+    vf x;
+    for (int32_t i = 0; i < VF_LANES; ++i)
+        x[i] = berth_bf16_to_f32(from[i]);
+    return x;
+#endif
 }
 
-static void transpose_tile_row(
-    float* to, const float* from, int64_t stride, int64_t count, int64_t depth) {
-    for (int64_t key = 0; key < BERTH_ATTENTION_TILE; key += VF_LANES) {
-        transpose_lanes(to, from, stride, key, count, depth);
+/// The functions that bring a tile of keys into columns, VF_LANES of them at a time, and values
+/// into f32 rows.
+#define TILE_ROWS(name, type)                                                                      \
+    VF_INLINE void transpose_lanes_##name(                                                         \
+        float* to, const type* from, int64_t stride, int64_t count, int64_t depth) {               \
+        int64_t d = 0;                                                                             \
+        for (; d + VF_LANES <= depth; d += VF_LANES) {                                             \
+            vf x[VF_LANES];                                                                        \
+            for (int32_t i = 0; i < VF_LANES; ++i) {                                               \
+                x[i] = i < count ? load_##name(from + i * stride + d) : (vf){0};                   \
+            }                                                                                      \
+            store_transposed(to + d * BERTH_ATTENTION_TILE, x);                                    \
+        }                                                                                          \
+        for (; d < depth; ++d) {                                                                   \
+            for (int32_t i = 0; i < VF_LANES; ++i) {                                               \
+                to[d * BERTH_ATTENTION_TILE + i] =                                                 \
+                    i < count ? widen_##name(from[i * stride + d]) : 0.0f;                         \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void transpose_tile_##name(                                                             \
+        float* to, const void* from, int64_t stride, int64_t count, int64_t depth) {               \
+        const type* keys = from;                                                                   \
+        for (int64_t key = 0; key < BERTH_ATTENTION_TILE; key += VF_LANES) {                       \
+            const type* lanes = key < count ? keys + key * stride : keys;                          \
+            const int64_t left = count - key;                                                      \
+            if (left >= VF_LANES) {                                                                \
+                transpose_lanes_##name(to + key, lanes, stride, VF_LANES, depth);                  \
+            } else {                                                                               \
+                transpose_lanes_##name(to + key, lanes, stride, left, depth);                      \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void widen_tile_##name(float* to,                                                       \
+                                  int64_t pitch,                                                   \
+                                  const void* from,                                                \
+                                  int64_t stride,                                                  \
+                                  int64_t count,                                                   \
+                                  int64_t width) {                                                 \
+        for (int64_t row = 0; row < count; ++row, to += pitch) {                                   \
+            const type* values = (const type*)from + row * stride;                                 \
+            int64_t i = 0;                                                                         \
+            for (; i + VF_LANES <= width; i += VF_LANES)                                           \
+                vf_store(to + i, load_##name(values + i));                                         \
+            for (; i < width; ++i)                                                                 \
+                to[i] = widen_##name(values[i]);                                                   \
+            for (; i < pitch; ++i)                                                                 \
+                to[i] = 0.0f;                                                                      \
+        }                                                                                          \
     }
-}
+
+TILE_ROWS(f32, float)
+TILE_ROWS(f16, uint16_t)
+TILE_ROWS(bf16, uint16_t)
 
 // Sums are kept in registers: ROWS x VECTORS of them, besides one row of b and one value of a.
 #define MULTIPLY_ROWS 6

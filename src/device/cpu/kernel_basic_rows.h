@@ -81,9 +81,13 @@ typedef struct berth_basic_rows {
         float* out, const float* x, const float* cos, const float* sin, int64_t count);
 
     /// to [depth, TILE] = the first `count` rows of `from` [TILE, depth], `stride` elements apart,
-    /// transposed; the other columns 0.
-    void (*transpose_tile)(
-        float* to, const float* from, int64_t stride, int64_t count, int64_t depth);
+    /// transposed; the other columns 0. For f32, f16 and bf16.
+    void (*transpose_tile[BERTH_BF16 + 1])(
+        float* to, const void* from, int64_t stride, int64_t count, int64_t depth);
+    /// to [count, pitch] = `count` rows of `from`, [width] and `stride` elements apart; 0 behind
+    /// them.
+    void (*widen_tile[BERTH_BF16 + 1])(
+        float* to, int64_t pitch, const void* from, int64_t stride, int64_t count, int64_t width);
     /// Turns a row's `count` scores (1 .. TILE) into powers relative to the largest score so far,
     /// and what was summed before along with them: sums [columns], a multiple of 16 wide.
     void (*attend)(

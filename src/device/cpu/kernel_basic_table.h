@@ -33,7 +33,18 @@ const berth_basic_rows BERTH_BASIC_ROWS = {
     .sincos = sincos_row,
     .rotate_pairs = rotate_pairs_row,
     .rotate_halves = rotate_halves_row,
-    .transpose_tile = transpose_tile_row,
+    .transpose_tile =
+        {
+            [BERTH_F32] = transpose_tile_f32,
+            [BERTH_F16] = transpose_tile_f16,
+            [BERTH_BF16] = transpose_tile_bf16,
+        },
+    .widen_tile =
+        {
+            [BERTH_F32] = widen_tile_f32,
+            [BERTH_F16] = widen_tile_f16,
+            [BERTH_BF16] = widen_tile_bf16,
+        },
     .attend = attend_row,
     .attend_merge = attend_merge_row,
     .multiply_add = multiply_add_rows,
