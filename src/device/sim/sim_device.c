@@ -39,7 +39,7 @@ static const char* call_name(berth_sim_call call) {
 
 static bool is_due(uint64_t* countdown) { return *countdown > 0 && --*countdown == 0; }
 
-berth_status sim_begin_call(sim_device* sim, berth_sim_call call) {
+berth_status berth_sim_begin_call(sim_device* sim, berth_sim_call call) {
     sim->calls[call]++;
     const bool this_kind = is_due(&sim->fail_in[call]);
     const bool any_kind = is_due(&sim->fail_any_in);
@@ -93,7 +93,7 @@ static berth_status query_memory(berth_device* self, uint64_t* out_total, uint64
 
 static berth_status begin(sim_device* sim, berth_sim_call call) {
     berth_mutex_lock(&sim->lock);
-    return sim_begin_call(sim, call);
+    return berth_sim_begin_call(sim, call);
 }
 
 static berth_status end(sim_device* sim, berth_status status) {
@@ -236,9 +236,9 @@ static void destroy(berth_device* self) {
 #define COMMON_ENTRIES                                                                             \
     .abi_version = BERTH_DEVICE_ABI_VERSION, .destroy = destroy, .query_memory = query_memory,     \
     .space_reserve = space_reserve, .space_release = space_release, .map = map, .unmap = unmap,    \
-    .stream_create = sim_stream_create, .stream_destroy = sim_stream_destroy,                      \
-    .launch = sim_launch, .copy = sim_copy, .record = sim_record, .query = sim_query,              \
-    .wait = sim_wait, .wait_stream = sim_wait_stream
+    .stream_create = berth_sim_stream_create, .stream_destroy = berth_sim_stream_destroy,          \
+    .launch = berth_sim_launch, .copy = berth_sim_copy, .record = berth_sim_record,                \
+    .query = berth_sim_query, .wait = berth_sim_wait, .wait_stream = berth_sim_wait_stream
 
 static const berth_device_ops ops_without_remap = {
     COMMON_ENTRIES,

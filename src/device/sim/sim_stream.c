@@ -76,7 +76,7 @@ static berth_status enqueue(sim_device* sim, sim_stream* stream, sim_work work) 
 static berth_status begin(sim_device* sim, berth_sim_call call) {
     berth_mutex_lock(&sim->lock);
     progress(sim);
-    return sim_begin_call(sim, call);
+    return berth_sim_begin_call(sim, call);
 }
 
 static berth_status end(sim_device* sim, berth_status status) {
@@ -84,7 +84,7 @@ static berth_status end(sim_device* sim, berth_status status) {
     return status;
 }
 
-berth_status sim_stream_create(berth_device* self, berth_stream** out_stream) {
+berth_status berth_sim_stream_create(berth_device* self, berth_stream** out_stream) {
     sim_device* sim = sim_device_of(self);
     berth_status status = begin(sim, BERTH_SIM_STREAM_CREATE);
     if (status != BERTH_OK) return end(sim, status);
@@ -107,7 +107,7 @@ static void forget(sim_device* sim, const sim_stream* gone) {
     }
 }
 
-void sim_stream_destroy(berth_device* self, berth_stream* stream) {
+void berth_sim_stream_destroy(berth_device* self, berth_stream* stream) {
     sim_device* sim = sim_device_of(self);
     sim_stream* gone = sim_stream_of(stream);
     berth_mutex_lock(&sim->lock);
@@ -134,11 +134,11 @@ static berth_op_call* copy_call(const berth_host* host,
     return copy;
 }
 
-berth_status sim_launch(berth_device* self,
-                        berth_stream* stream,
-                        berth_kernel kernel,
-                        const berth_op_call* call,
-                        size_t params_bytes) {
+berth_status berth_sim_launch(berth_device* self,
+                              berth_stream* stream,
+                              berth_kernel kernel,
+                              const berth_op_call* call,
+                              size_t params_bytes) {
     sim_device* sim = sim_device_of(self);
     berth_status status = begin(sim, BERTH_SIM_LAUNCH);
     if (status != BERTH_OK) return end(sim, status);
@@ -152,12 +152,12 @@ berth_status sim_launch(berth_device* self,
     return end(sim, status);
 }
 
-berth_status sim_copy(berth_device* self,
-                      berth_stream* stream,
-                      void* target,
-                      const void* source,
-                      uint64_t size,
-                      berth_copy_kind kind) {
+berth_status berth_sim_copy(berth_device* self,
+                            berth_stream* stream,
+                            void* target,
+                            const void* source,
+                            uint64_t size,
+                            berth_copy_kind kind) {
     (void)kind;
     sim_device* sim = sim_device_of(self);
     berth_status status = begin(sim, BERTH_SIM_COPY);
@@ -170,7 +170,7 @@ berth_status sim_copy(berth_device* self,
     return end(sim, status);
 }
 
-berth_status sim_record(berth_device* self, berth_stream* stream, uint64_t* out_ticket) {
+berth_status berth_sim_record(berth_device* self, berth_stream* stream, uint64_t* out_ticket) {
     sim_device* sim = sim_device_of(self);
     sim_stream* recorded = sim_stream_of(stream);
     berth_status status = begin(sim, BERTH_SIM_RECORD);
@@ -184,7 +184,7 @@ berth_status sim_record(berth_device* self, berth_stream* stream, uint64_t* out_
     return end(sim, status);
 }
 
-bool sim_query(berth_device* self, berth_stream* stream, uint64_t ticket) {
+bool berth_sim_query(berth_device* self, berth_stream* stream, uint64_t ticket) {
     sim_device* sim = sim_device_of(self);
     berth_mutex_lock(&sim->lock);
     progress(sim);
@@ -193,7 +193,7 @@ bool sim_query(berth_device* self, berth_stream* stream, uint64_t ticket) {
     return done;
 }
 
-berth_status sim_wait(berth_device* self, berth_stream* stream, uint64_t ticket) {
+berth_status berth_sim_wait(berth_device* self, berth_stream* stream, uint64_t ticket) {
     sim_device* sim = sim_device_of(self);
     const berth_status status = begin(sim, BERTH_SIM_WAIT);
     BERTH_CHECK(1, ticket <= sim_stream_of(stream)->issued);
@@ -201,10 +201,10 @@ berth_status sim_wait(berth_device* self, berth_stream* stream, uint64_t ticket)
     return end(sim, status);
 }
 
-berth_status sim_wait_stream(berth_device* self,
-                             berth_stream* stream,
-                             berth_stream* other,
-                             uint64_t ticket) {
+berth_status berth_sim_wait_stream(berth_device* self,
+                                   berth_stream* stream,
+                                   berth_stream* other,
+                                   uint64_t ticket) {
     sim_device* sim = sim_device_of(self);
     sim_stream* forced = sim_stream_of(other);
     berth_status status = begin(sim, BERTH_SIM_WAIT_STREAM);
