@@ -158,7 +158,7 @@ static void relieve(berth_pool* pool) {
     berth_mutex_unlock(pool->lock);
     const berth_status status = berth_stream_synchronize(pool->stream);
     if (status != BERTH_OK)
-        berth_log(BERTH_LOG_WARN, "a stream cannot be waited for: %s", berth_last_error());
+        berth_log_once(BERTH_LOG_WARN, "a stream cannot be waited for: %s", berth_last_error());
     berth_mutex_lock(pool->lock);
 }
 
