@@ -264,8 +264,8 @@ static void multiply_add_rows(float* c,
     }
 }
 
-/// e^(x - y) of single values, with the vectors' arithmetic.
-VF_INLINE float power_of_difference(float x, float y) { return vf_exp(vf_set(x - y))[0]; }
+/// e^(x - y) of single values, x <= y, with the vectors' arithmetic.
+VF_INLINE float power_of_difference(float x, float y) { return vf_exp_fused(vf_set(x - y))[0]; }
 
 static void attend_row(
     float* scores, int64_t count, berth_attention_state* state, float* sums, int64_t columns) {
@@ -280,14 +280,15 @@ static void attend_row(
         scores[i] = -INFINITY;
     for (int64_t i = 0; i < count; i += VF_PARTIALS) {
         for (int32_t v = 0; v < VF_PARTIAL_VECTORS; ++v) {
-            largest[v] = vf_max_nan(largest[v], vf_load(scores + i + v * VF_LANES));
+            // A NaN may be lost here; its power is NaN all the same.
+            largest[v] = vf_larger(vf_load(scores + i + v * VF_LANES), largest[v]);
         }
     }
-    const float now = vf_max(largest);
+    const float now = vf_largest(largest);
     const vf shift = vf_set(now);
     for (int64_t i = 0; i < count; i += VF_PARTIALS) {
         for (int32_t v = 0; v < VF_PARTIAL_VECTORS; ++v) {
-            const vf power = vf_exp(vf_load(scores + i + v * VF_LANES) - shift);
+            const vf power = vf_exp_fused(vf_load(scores + i + v * VF_LANES) - shift);
             vf_store(scores + i + v * VF_LANES, power);
             total[v] = total[v] + power;
         }
@@ -308,7 +309,7 @@ static void attend_merge_row(berth_attention_state* state,
                              const berth_attention_state* other,
                              const float* other_sums,
                              int64_t columns) {
-    const vf both = vf_max_nan(vf_set(state->largest), vf_set(other->largest));
+    const vf both = vf_larger(vf_set(state->largest), vf_set(other->largest));
     const float keep = power_of_difference(state->largest, both[0]);
     const float take = power_of_difference(other->largest, both[0]);
     for (int64_t c = 0; c < columns; c += VF_LANES) {

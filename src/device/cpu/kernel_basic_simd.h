@@ -97,6 +97,28 @@ VF_INLINE vf vf_fma(vf a, vf b, vf c) {
 #endif
 }
 
+/// a > b ? a : b, so b if either is NaN.
+VF_INLINE vf vf_larger(vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return vf_select((vi)(a > b), a, b);
+#endif
+}
+
+/// a < b ? a : b, so b if either is NaN.
+VF_INLINE vf vf_smaller(vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    return vf_select((vi)(a < b), a, b);
+#endif
+}
+
 /// The larger, or the NaN if there is one.
 VF_INLINE vf vf_max_nan(vf a, vf b) {
     // False where either is NaN; then a if it is the NaN, else b is it.
@@ -112,8 +134,8 @@ VF_INLINE vf vf_min_nan(vf a, vf b) { return vf_select((vi)(a <= b) | (vi)(a != 
 /// e^x = 2^n e^r with n the nearest integer to x / ln 2, e^r by a polynomial that was fitted to
 /// (e^r - 1 - r) / r^2 at Chebyshev nodes of |r| <= ln 2 / 2.
 VF_INLINE vf vf_exp(vf x) {
-    x = vf_select((vi)(x > 89.0f), vf_set(89.0f), x);
-    x = vf_select((vi)(x < -104.0f), vf_set(-104.0f), x);
+    x = vf_smaller(vf_set(89.0f), x);
+    x = vf_larger(vf_set(-104.0f), x);
     // Adding 1.5 * 2^23 rounds to an integer, left in the low bits.
     const vf shifted = x * 0x1.715476p+0f + 0x1.8p+23f;
     const vi n = (vi)shifted - 0x4b400000;
@@ -129,6 +151,25 @@ VF_INLINE vf vf_exp(vf x) {
     // Two factors, as 2^n itself may be out of range where the result is not.
     const vi half = n >> 1;
     return p * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
+}
+
+/// e^x for x <= 0 with fused products, so not the same bits everywhere: within 1.1 units in the
+/// last place, 0 below -87, NaN for NaN.
+VF_INLINE vf vf_exp_fused(vf x) {
+    const vf shifted = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(0x1.8p+23f));
+    const vi n = (vi)shifted - 0x4b400000;
+    const vf whole = shifted - 0x1.8p+23f;
+    vf r = vf_fma(whole, vf_set(-0x1.62e4p-1f), x);
+    r = vf_fma(whole, vf_set(-0x1.7f7d1cp-20f), r);
+    vf p = vf_set(0x1.6d117cp-10f);
+    p = vf_fma(p, r, vf_set(0x1.120be2p-7f));
+    p = vf_fma(p, r, vf_set(0x1.555518p-5f));
+    p = vf_fma(p, r, vf_set(0x1.5554dcp-3f));
+    p = vf_fma(p, r, vf_set(0x1.0p-1f));
+    p = vf_fma(p, r, vf_set(1.0f));
+    p = vf_fma(p, r, vf_set(1.0f));
+    const vf power = p * (vf)((n + 127) << 23);
+    return vf_select((vi)(x < -87.0f), (vf){0}, power);
 }
 
 /// tanh x: within 2 units in the last place.
@@ -184,6 +225,22 @@ VF_INLINE float vf_sum(const vf partial[VF_PARTIAL_VECTORS]) {
 #endif
     x = x + VF_SWAP_2(x);
     x = x + VF_SWAP_1(x);
+    return x[0];
+}
+
+/// The largest of the partial results; any of the others if one is NaN.
+VF_INLINE float vf_largest(const vf partial[VF_PARTIAL_VECTORS]) {
+    vf x = partial[0];
+    for (int32_t i = 1; i < VF_PARTIAL_VECTORS; ++i)
+        x = vf_larger(x, partial[i]);
+#if VF_LANES == 16
+    x = vf_larger(x, VF_SWAP_8(x));
+#endif
+#if VF_LANES >= 8
+    x = vf_larger(x, VF_SWAP_4(x));
+#endif
+    x = vf_larger(x, VF_SWAP_2(x));
+    x = vf_larger(x, VF_SWAP_1(x));
     return x[0];
 }
 

@@ -80,7 +80,7 @@ UNARY_ROW(exp, vf_exp(x))
 UNARY_ROW(sqrt, vf_sqrt(x))
 UNARY_ROW(tanh, vf_tanh(x))
 UNARY_ROW(sigmoid, vf_sigmoid(x))
-UNARY_ROW(relu, vf_select((vi)(x < 0.0f), (vf){0}, x))
+UNARY_ROW(relu, vf_larger((vf){0}, x))
 UNARY_ROW(silu, x / (1.0f + vf_exp(-x)))
 UNARY_ROW(gelu, vf_gelu(x))
 

@@ -209,6 +209,7 @@ static void kernel_cat(const berth_op_call* call) {
     const berth_cat_params* params = call->params;
     const berth_view* out = &call->outputs[0];
     const berth_cut whole = berth_view_cut(out, params->dim);
+    if (berth_view_count(out) == 0) return;
     unsigned char* target = out->data;
     for (uint32_t i = 0; i < call->input_count; ++i) {
         const berth_cut cut = berth_view_cut(&call->inputs[i], params->dim);
