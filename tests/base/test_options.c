@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/options_value.h"
@@ -21,14 +22,12 @@ static void keep_warning(void* self, berth_log_level level, const char* line) {
 /// An environment without variables of ours, and warnings kept instead of shown.
 static int set_up(void** state) {
     (void)state;
-    for (unsigned i = 0; i < BERTH_OPTION_COUNT; i++) {
-        char name[64];
-        (void)snprintf(
-            name, sizeof name, "BERTH_%s", berth_option_query_info((berth_option)i)->name);
-        (void)unsetenv(name);
+    for (char** entry = environ; *entry != NULL;) {
+        char name[128];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        const bool ours = strncmp(name, "BERTH_", 6) == 0 && unsetenv(name) == 0;
+        entry = ours ? environ : entry + 1; // removing moves the others
     }
-    (void)unsetenv("BERTH_THREDS");
-    (void)unsetenv("BERTH_ZEBRA");
     warnings = 0;
     berth_log_set_sink(keep_warning, NULL);
     return berth_log_configure("warn:/dev/null") == BERTH_OK ? 0 : 1;
