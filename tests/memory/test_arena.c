@@ -264,6 +264,21 @@ static void a_fresh_range_inherits_the_idle_granules(void** state) {
     berth_arena_drop(kit->arena, frame.base);
 }
 
+static void room_for_holds_made_before_is_enough_without_host_memory(void** state) {
+    arena_kit* kit = *state;
+    assert_ok(berth_arena_reserve_holds(kit->arena, 50));
+    berth_frame frame = push(kit, G);
+    failing_host_fail(&kit->base.failing, 1, true);
+    for (uint64_t i = 50; i-- > 0;)
+        assert_ok(berth_arena_hold(kit->arena, frame.base + i * 64, 64));
+    assert_int_equal(berth_arena_reserve_holds(kit->arena, 10000), BERTH_ERR_OUT_OF_MEMORY);
+    failing_host_fail(&kit->base.failing, 0, false);
+    assert_int_equal(stats_of(kit).held_bytes, 50 * 64);
+    for (uint64_t i = 0; i < 50; i++)
+        berth_arena_drop(kit->arena, frame.base + i * 64);
+    berth_arena_pop(kit->arena, &frame);
+}
+
 static void frames_on_top_of_others_keep_clear_of_what_is_held(void** state) {
     arena_kit* kit = *state;
     berth_frame outer = push(kit, G);
@@ -512,6 +527,7 @@ int main(void) {
         TEST(a_push_over_several_gaps_is_undone_as_a_whole),
         TEST(held_bytes_stay_while_the_next_step_begins_on_a_fresh_range),
         TEST(a_fresh_range_inherits_the_idle_granules),
+        TEST(room_for_holds_made_before_is_enough_without_host_memory),
         TEST(frames_on_top_of_others_keep_clear_of_what_is_held),
         TEST(trim_spares_frames_holds_and_what_is_to_be_kept),
         TEST(nothing_is_unmapped_under_work_that_is_pending),
