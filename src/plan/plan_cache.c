@@ -7,6 +7,8 @@
 #include "base/hash.h"
 
 #define FIRST_SLOTS 64u
+/// Entries compared for one eviction.
+#define EVICTION_WINDOW 128u
 
 struct berth_cache_entry {
     berth_cache_entry* next;
@@ -17,6 +19,9 @@ struct berth_cache_entry {
     size_t bytes;
     berth_relation* relation;
     berth_plan_placement* placement;
+    uint64_t serial;      ///< of this entry, never 0
+    uint64_t plan_serial; ///< of the plan behind a placement, which may be gone; 0: none
+    uint64_t plan_hash;
     berth_cache_kind kind;
     uint32_t path;
     uint32_t count;
@@ -37,6 +42,13 @@ static bool has_key(const berth_cache_entry* entry, const berth_cache_key* key) 
     return true;
 }
 
+static void credit_plan(berth_plan_cache* self, const berth_cache_entry* placement) {
+    berth_cache_entry* entry = self->slots[placement->plan_hash & (self->slot_count - 1)];
+    while (entry != NULL && entry->serial != placement->plan_serial)
+        entry = entry->next;
+    if (entry != NULL) entry->hits++;
+}
+
 static berth_cache_entry* find(berth_plan_cache* self, const berth_cache_key* key, bool count_hit) {
     if (self->slot_count == 0) return NULL;
     const uint64_t hash = hash_key(key);
@@ -46,6 +58,7 @@ static berth_cache_entry* find(berth_plan_cache* self, const berth_cache_key* ke
     if (entry != NULL && count_hit) {
         entry->hits++;
         entry->used = ++self->clock;
+        if (entry->plan_serial != 0) credit_plan(self, entry);
     }
     return entry;
 }
@@ -68,31 +81,38 @@ static bool worth_less(const berth_cache_entry* a, const berth_cache_entry* b) {
     return worth_a != worth_b ? worth_a < worth_b : a->used < b->used;
 }
 
+/// The least worth keeping of the next EVICTION_WINDOW entries: of all where there are few, and in
+/// bounded time where there are many. There is at least one entry.
 static berth_cache_entry** find_least(berth_plan_cache* self) {
     berth_cache_entry** least = NULL;
-    for (size_t slot = 0; slot < self->slot_count; slot++)
-        for (berth_cache_entry** link = &self->slots[slot]; *link != NULL; link = &(*link)->next)
+    size_t seen = 0;
+    for (size_t turn = 0; turn < self->slot_count && seen < EVICTION_WINDOW; turn++) {
+        self->hand = (self->hand + 1) & (self->slot_count - 1);
+        for (berth_cache_entry** link = &self->slots[self->hand]; *link != NULL;
+             link = &(*link)->next, seen++)
             if (least == NULL || worth_less(*link, *least)) least = link;
+    }
     return least;
 }
 
+/// Halves all hits once as many entries have gone as there are, so that old fame fades.
 static void fade_hits(berth_plan_cache* self) {
+    if (++self->evicted_since_fade < self->entry_count) return;
+    self->evicted_since_fade = 0;
     for (size_t slot = 0; slot < self->slot_count; slot++)
         for (berth_cache_entry* entry = self->slots[slot]; entry != NULL; entry = entry->next)
-            entry->hits -= entry->hits / 4;
+            entry->hits /= 2;
 }
 
 /// Evicts until `bytes` more fit. False if they never will.
 static bool make_room(berth_plan_cache* self, uint64_t bytes) {
     if (bytes > self->limit_bytes) return false;
-    bool evicted = false;
     while (self->bytes > self->limit_bytes - bytes) {
         berth_cache_entry** least = find_least(self);
         self->evicted[(*least)->kind]++;
         remove_at(self, least);
-        evicted = true;
+        fade_hits(self);
     }
-    if (evicted) fade_hits(self);
     return true;
 }
 
@@ -126,7 +146,8 @@ static berth_cache_entry* insert(berth_plan_cache* self,
     if (entry == NULL) return NULL;
     entry->hash = hash_key(key);
     entry->cost = cost;
-    entry->used = ++self->clock;
+    entry->serial = ++self->clock;
+    entry->used = entry->serial;
     entry->bytes = own + payload;
     entry->kind = key->kind;
     entry->path = key->path;
@@ -175,10 +196,16 @@ bool berth_plan_cache_insert_plan(berth_plan_cache* self,
 
 bool berth_plan_cache_insert_placement(berth_plan_cache* self,
                                        const berth_cache_key* key,
+                                       const berth_cache_key* plan_key,
                                        berth_plan_placement* placement,
                                        uint64_t cost) {
     berth_cache_entry* entry = insert(self, key, placement->bytes, cost);
     if (entry == NULL) return false;
+    const berth_cache_entry* plan = find(self, plan_key, false);
+    if (plan != NULL) {
+        entry->plan_serial = plan->serial;
+        entry->plan_hash = plan->hash;
+    }
     entry->placement = placement;
     placement->refs++;
     return true;

@@ -31,6 +31,8 @@ typedef struct berth_plan_cache {
     uint64_t limit_bytes;
     uint64_t bytes;
     uint64_t clock;
+    size_t evicted_since_fade;
+    size_t hand; ///< slot where the next eviction looks
     uint64_t live[BERTH_CACHE_KIND_COUNT];
     uint64_t evicted[BERTH_CACHE_KIND_COUNT]; ///< for want of room only
 } berth_plan_cache;
@@ -38,7 +40,7 @@ typedef struct berth_plan_cache {
 void berth_plan_cache_fini(berth_plan_cache* self);
 
 /// The relation or placement at `key`, borrowed until the next insertion or drop; NULL: none.
-/// With `count_hit` the entry is worth more.
+/// With `count_hit` the entry is worth more, and so is the plan behind a placement.
 berth_relation* berth_plan_cache_find_plan(berth_plan_cache* self,
                                            const berth_cache_key* key,
                                            bool count_hit);
@@ -46,14 +48,16 @@ berth_plan_placement* berth_plan_cache_find_placement(berth_plan_cache* self,
                                                       const berth_cache_key* key,
                                                       bool count_hit);
 
-/// Keeps `relation` (then owned) or a reference to `placement`. `cost` is the time it took, in any
-/// unit that is the same for all. False: no room or no memory, and nothing has happened.
+/// Keeps `relation` (then owned) or a reference to `placement`, made from the plan at `plan_key`.
+/// `cost` is the time it took, in any unit that is the same for all. False: no room or no memory;
+/// then nothing is kept.
 bool berth_plan_cache_insert_plan(berth_plan_cache* self,
                                   const berth_cache_key* key,
                                   berth_relation* relation,
                                   uint64_t cost);
 bool berth_plan_cache_insert_placement(berth_plan_cache* self,
                                        const berth_cache_key* key,
+                                       const berth_cache_key* plan_key,
                                        berth_plan_placement* placement,
                                        uint64_t cost);
 

@@ -226,15 +226,19 @@ typedef struct plan_inquiry {
     uint64_t plan_ns; ///< a memo hit does not look at the clock
 } plan_inquiry;
 
-/// The relation for the bucket of `box`; `*out_owned`: the caller destroys it.
+static berth_cache_key plan_key_of(const known_path* path, const shape_box* box) {
+    return (berth_cache_key){BERTH_CACHE_PLAN, path->id, path->sizes.symbol_count, box->plan_key};
+}
+
+/// The relation for the bucket of `box`; `*out_owned`: the caller destroys it. `*out_cost`: of
+/// making it.
 static berth_relation* find_plan(berth_step_model* model,
                                  known_path* path,
                                  const shape_box* box,
                                  plan_inquiry* inquiry,
                                  bool* out_owned) {
     *out_owned = false;
-    const berth_cache_key key = {
-        BERTH_CACHE_PLAN, path->id, path->sizes.symbol_count, box->plan_key};
+    const berth_cache_key key = plan_key_of(path, box);
     berth_relation* relation = berth_plan_cache_find_plan(&model->cache, &key, inquiry->remember);
     if (relation != NULL) return relation;
     const uint64_t begin = now(model);
@@ -284,7 +288,8 @@ static berth_plan_placement* make_placement(berth_step_model* model,
     inquiry->evaluated = true;
     model->counters.evaluations++;
     const uint64_t cost = cost_since(model, evaluation, path->sizes.value_count);
-    (void)berth_plan_cache_insert_placement(&model->cache, key, placement, cost);
+    const berth_cache_key plan_key = plan_key_of(path, box);
+    (void)berth_plan_cache_insert_placement(&model->cache, key, &plan_key, placement, cost);
     inquiry->plan_ns += now(model) - begin;
     return placement;
 }
