@@ -11,6 +11,7 @@ typedef struct berth_op_frame {
     const berth_op_desc* desc;
     berth_op_id op;
     berth_tensor* operands[BERTH_OP_MAX_INPUTS]; ///< untagged
+    uint32_t loaded;                             ///< operands whose views are filled in
     uint32_t moved;                              ///< bit i: operand i's reference is ours
     uint32_t in_place; ///< operand that output 0 continues, or NOT_IN_PLACE
     bool has_foreign;  ///< an operand is another context's
@@ -58,10 +59,7 @@ static void drop_moved(berth_context* context, const berth_op_frame* frame) {
 }
 
 static berth_tensor* refuse(berth_context* context, berth_op_frame* frame, berth_status status) {
-    // a NULL operand has no shape to show
-    bool has_views = true;
-    for (uint32_t i = 0; i < frame->call.input_count; ++i)
-        has_views = has_views && frame->operands[i] != NULL;
+    const bool has_views = frame->loaded == frame->call.input_count;
     berth_context_fail(context, status, frame->desc->name, has_views ? &frame->call : NULL);
     drop_moved(context, frame);
     return NULL;
@@ -85,6 +83,7 @@ static berth_status load_operands(berth_context* context, berth_op_frame* frame)
             BERTH_TRY(borrow_foreign(context, tensor));
         }
         berth_tensor_view(tensor, &call->inputs[i]);
+        ++frame->loaded;
     }
     return BERTH_OK;
 }
@@ -292,6 +291,7 @@ berth_tensor* berth_dispatch_locked(berth_context* context,
     berth_op_frame frame;
     frame.desc = &berth_op_table[op];
     frame.op = op;
+    frame.loaded = 0;
     frame.moved = 0;
     frame.has_foreign = false;
     frame.params_bytes = params_bytes;

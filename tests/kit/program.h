@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random tensor programs: steps of ops, views, moves and releases in any order, tensors kept beyond
+// their step, nested steps, branches, shapes that change at every run. What a program computes
+// depends on its seed alone, so that its digest must not depend on how memory is managed.
+#ifndef BERTH_TEST_PROGRAM_H
+#define BERTH_TEST_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "berth/berth.h"
+
+typedef struct program_result {
+    uint64_t digest;   ///< of every element that the program read
+    uint64_t ops;      ///< ops run
+    uint64_t hits;     ///< steps replayed as planned
+    uint64_t exits;    ///< steps that left their trace
+    char failure[256]; ///< "" if all checks held
+} program_result;
+
+/// Runs program `seed` with `runs` runs of its steps on a new runtime with `settings` [count], and
+/// closes everything. Checks on the way that storages that are not dead never overlap, and at the
+/// end that the books balance: no object, no promise, no mapped byte is left.
+program_result program_run(uint64_t seed,
+                           uint32_t runs,
+                           const berth_option_setting* settings,
+                           size_t count);
+
+#endif // BERTH_TEST_PROGRAM_H
