@@ -209,9 +209,14 @@ static void a_row_has_the_same_bits_for_every_number_of_rows_and_threads(void** 
 static void large_products_have_the_same_bits_for_every_number_of_threads(void** state) {
     (void)state;
     kit_seed(5);
-    // One row; many rows and columns; more rows than a chunk of converted ones; hardly any columns.
-    static const int64_t shapes[][3] = {
-        {1, 1000, 576}, {64, 300, 256}, {530, 20, 288}, {2000, 5, 256}, {9, 2, 20480}};
+    // One row; many rows and columns; more rows than a chunk of converted ones; hardly any columns;
+    // several stretches of K.
+    static const int64_t shapes[][3] = {{1, 1000, 576},
+                                        {64, 300, 256},
+                                        {530, 20, 288},
+                                        {2000, 5, 256},
+                                        {9, 2, 20480},
+                                        {300, 9, 4352}};
     for (size_t i = 0; i < COUNT(shapes); i++) {
         for (int t = 0; t < 4; t++) {
             linear l = make_linear(t == 1 ? BERTH_BF16 : BERTH_F32,

@@ -10,13 +10,16 @@
 
 #define PANEL_ROWS BERTH_LINEAR_PANEL_ROWS
 #define TILE_ROWS BERTH_LINEAR_TILE_ROWS
-#define DOT_BLOCK 128         ///< outputs of one row that a worker finishes at a time
-#define DOT_GROUP 4           ///< rows of w that are read together
-#define GROUP_PANELS 8        ///< panels that share one reading of x, at most
-#define GROUP_BYTES 262144    ///< of those panels, at most, as they are to stay in a core's cache
+#define DOT_BLOCK 128      ///< outputs of one row that a worker finishes at a time
+#define DOT_GROUP 4        ///< rows of w that are read together
+#define GROUP_PANELS 8     ///< panels that share one reading of x, at most
+#define GROUP_BYTES 409600 ///< of those panels, at most, as they are to stay in a core's cache
+#define STRETCH 2048 ///< of K at a time: a longer panel falls out of the cache between two tiles
+#define STRETCH_ROWS 128      ///< rows of x that keep their sums between stretches
 #define CHUNK_ROWS 512        ///< rows of x that are converted at a time
 #define WORKER_PRODUCTS 65536 ///< multiply-adds that are worth waking a worker for
 #define ALIGNMENT 64
+#define SUMS_BYTES (BERTH_LINEAR_TILE_SUMS * (int64_t)sizeof(float))
 
 /// What is known of a call before any data is seen.
 typedef struct plan {
@@ -24,6 +27,7 @@ typedef struct plan {
     int64_t columns;       ///< N
     int64_t k;             ///< K
     int64_t padded;        ///< k rounded up to a block
+    int64_t stretch;       ///< of padded at a time, where there are many rows
     int64_t x_stride;      ///< elements from row to row, if uniform
     bool is_direct;        ///< x is read where it is, else from a converted chunk
     bool is_native;        ///< w is decoded in registers
@@ -106,16 +110,18 @@ static const uint8_t* row_address(const berth_view* x, int64_t row, int64_t valu
 }
 
 static void plan_worker(plan* p) {
-    const int64_t row_bytes = p->padded * (int64_t)sizeof(float);
+    const int64_t row_bytes = p->stretch * (int64_t)sizeof(float);
     const int64_t panel_bytes = PANEL_ROWS * row_bytes;
     const int64_t panels = ceil_div(p->columns, PANEL_ROWS);
-    int64_t fit = panel_bytes == 0 ? GROUP_PANELS : GROUP_BYTES / panel_bytes;
-    if (fit < 1) fit = 1;
+    const int64_t fit = panel_bytes == 0 ? GROUP_PANELS : GROUP_BYTES / panel_bytes;
     p->group_panels = at_most(at_most(fit, GROUP_PANELS), panels);
-    int64_t bytes = 0;
-    if (p->rows > 1) bytes = p->group_panels * panel_bytes;
+    int64_t bytes = p->is_native ? 0 : DOT_GROUP * p->padded * (int64_t)sizeof(float);
+    if (p->rows > 1) {
+        bytes = (p->group_panels + !p->is_native) * panel_bytes;
+        const int64_t tiles = ceil_div(at_most(p->rows, STRETCH_ROWS), TILE_ROWS);
+        if (p->stretch < p->padded) bytes += p->group_panels * tiles * SUMS_BYTES;
+    }
     if (p->k == 0) bytes = ALIGNMENT; // so that empty panels have an address
-    if (!p->is_native) bytes += p->rows > 1 ? panel_bytes : DOT_GROUP * row_bytes;
     p->worker_bytes = berth_round_up((uint64_t)bytes, ALIGNMENT);
 }
 
@@ -124,6 +130,7 @@ static void plan_call(const berth_op_call* call, plan* p) {
     const berth_view* w = &call->inputs[1];
     *p = (plan){.rows = count_rows(x), .columns = w->dims[0], .k = w->dims[1]};
     p->padded = ceil_div(p->k, BERTH_LINEAR_BLOCK) * BERTH_LINEAR_BLOCK;
+    p->stretch = at_most(p->padded, STRETCH);
     p->is_direct = find_row_stride(x, &p->x_stride) && x->dtype == BERTH_F32 && p->padded == p->k;
     p->is_native = berth_linear_query_isa()->dot[w->dtype] != NULL;
     p->chunk_rows = p->is_direct ? p->rows : at_most(p->rows, CHUNK_ROWS);
@@ -157,12 +164,18 @@ static void convert_rows(void* context, int64_t begin, int64_t end, uint32_t wor
     }
 }
 
-/// Decodes `rows` rows of w from `first` on to f32 rows in `to`.
-static void decode_rows(const job* j, int64_t first, int64_t rows, float* to) {
+/// Address of element [row, k0] of w; k0 is at the beginning of a block.
+static const uint8_t* w_address(const job* j, int64_t row, int64_t k0) {
+    const berth_dtype_info* info = berth_dtype_query_info(j->w_dtype);
+    return j->w + row * j->w_row_bytes + k0 / info->block_values * info->block_bytes;
+}
+
+/// Decodes k elements from k0 on of `rows` rows of w to f32 rows in `to`.
+static void decode_rows(
+    const job* j, int64_t first, int64_t rows, int64_t k0, int64_t k, float* to) {
     const berth_to_f32_fn to_f32 = berth_convert_query_to_f32(j->w_dtype);
-    for (int64_t r = 0; r < rows; r++) {
-        to_f32(j->w + (first + r) * j->w_row_bytes, to + r * j->plan->k, j->plan->k);
-    }
+    for (int64_t r = 0; r < rows; r++)
+        to_f32(w_address(j, first + r, k0), to + r * k, k);
 }
 
 static void dot_rows(const job* j, int64_t first, int64_t rows, float* space, float* out) {
@@ -174,7 +187,7 @@ static void dot_rows(const job* j, int64_t first, int64_t rows, float* space, fl
     }
     for (int64_t r = 0; r < rows; r += DOT_GROUP) {
         const int64_t group = at_most(DOT_GROUP, rows - r);
-        decode_rows(j, first + r, group, space);
+        decode_rows(j, first + r, group, 0, p->k, space);
         j->isa->dot[BERTH_F32](
             (const uint8_t*)space, p->k * (int64_t)sizeof(float), group, j->x, p->k, out + r);
     }
@@ -199,38 +212,82 @@ static int64_t panel_columns(const plan* p, int64_t panel) {
     return at_most(PANEL_ROWS, p->columns - panel * PANEL_ROWS);
 }
 
-/// `space` holds the group's panels; the rows of a type that is not native pass behind them.
-static void pack_panel(const job* j, int64_t panel, float* to, float* rows_space) {
-    const plan* p = j->plan;
-    const int64_t first = panel * PANEL_ROWS;
-    const int64_t rows = panel_columns(p, panel);
-    if (p->is_native) {
-        j->isa->pack[j->w_dtype](j->w + first * j->w_row_bytes, j->w_row_bytes, rows, p->k, to);
-        return;
+/// Panels [first, first + count) over a stretch of K, at most p->group_panels of them.
+typedef struct group {
+    int64_t first;
+    int64_t count;
+    int64_t k0;
+    int64_t k;            ///< of w; the panels are longer if it is no whole number of blocks
+    int64_t panel_floats; ///< of one panel
+    float* panels;
+    float* rows; ///< where rows of a type that is not native pass
+    float* sums; ///< [STRETCH_ROWS / TILE_ROWS][p->group_panels] of tiles
+} group;
+
+static void pack_group(const job* j, const group* g) {
+    const int64_t row_bytes = g->k * (int64_t)sizeof(float);
+    for (int64_t i = 0; i < g->count; i++) {
+        float* to = g->panels + i * g->panel_floats;
+        const int64_t first = (g->first + i) * PANEL_ROWS;
+        const int64_t rows = panel_columns(j->plan, g->first + i);
+        if (j->plan->is_native) {
+            j->isa->pack[j->w_dtype](w_address(j, first, g->k0), j->w_row_bytes, rows, g->k, to);
+        } else {
+            decode_rows(j, first, rows, g->k0, g->k, g->rows);
+            j->isa->pack[BERTH_F32]((const uint8_t*)g->rows, row_bytes, rows, g->k, to);
+        }
     }
-    decode_rows(j, first, rows, rows_space);
-    j->isa->pack[BERTH_F32](
-        (const uint8_t*)rows_space, p->k * (int64_t)sizeof(float), rows, p->k, to);
 }
 
-/// The tile of rows [row, row + rows) of the chunk and one panel.
-static void do_tile(const job* j, int64_t row, int64_t rows, int64_t panel, const float* packed) {
-    const plan* p = j->plan;
-    const int64_t first = panel * PANEL_ROWS;
-    const int64_t columns = panel_columns(p, panel);
-    const float* bias = j->bias == NULL ? NULL : j->bias + first;
-    const float* x = j->x + row * j->x_stride;
-    uint8_t* y = j->y + (row * p->columns + first) * j->y_value_bytes;
-    if (j->y_value_bytes == sizeof(float)) {
-        float* to = (float*)(void*)y;
-        j->isa->tile(x, j->x_stride, rows, packed, p->padded, bias, to, p->columns, columns);
-        return;
-    }
+/// Hands the tile to the instruction set, and its outputs through f32 if y has another type.
+static void finish_tile(const job* j, berth_linear_tile* t, uint8_t* y) {
     float out[TILE_ROWS * PANEL_ROWS];
-    j->isa->tile(x, j->x_stride, rows, packed, p->padded, bias, out, PANEL_ROWS, columns);
-    for (int64_t r = 0; r < rows; r++) {
-        j->from_f32(out + r * PANEL_ROWS, y + r * p->columns * j->y_value_bytes, columns);
+    const bool is_f32 = j->y_value_bytes == sizeof(float);
+    t->y = is_f32 ? (float*)(void*)y : out;
+    t->y_stride = is_f32 ? j->plan->columns : PANEL_ROWS;
+    j->isa->tile(t);
+    if (is_f32 || !t->is_last) return;
+    for (int64_t r = 0; r < t->rows; r++) {
+        j->from_f32(out + r * PANEL_ROWS, y + r * j->plan->columns * j->y_value_bytes, t->columns);
     }
+}
+
+/// The group times rows [begin, end) of the chunk.
+static void do_tiles(const job* j, const group* g, int64_t begin, int64_t end) {
+    const plan* p = j->plan;
+    float* sums = g->sums;
+    for (int64_t row = begin; row < end; row += TILE_ROWS) {
+        for (int64_t i = 0; i < g->count; i++) {
+            const int64_t column = (g->first + i) * PANEL_ROWS;
+            berth_linear_tile t = {
+                .x = j->x + row * j->x_stride + g->k0,
+                .x_stride = j->x_stride,
+                .rows = at_most(TILE_ROWS, end - row),
+                .panel = g->panels + i * g->panel_floats,
+                .k = g->panel_floats / PANEL_ROWS,
+                .sums = sums,
+                .is_first = g->k0 == 0,
+                .is_last = g->k0 + g->k == p->k,
+                .bias = j->bias == NULL ? NULL : j->bias + column,
+                .columns = panel_columns(p, g->first + i),
+            };
+            finish_tile(j, &t, j->y + (row * p->columns + column) * j->y_value_bytes);
+            sums += p->stretch < p->padded ? BERTH_LINEAR_TILE_SUMS : 0;
+        }
+    }
+}
+
+/// A group of panels times rows [begin, end), stretch by stretch.
+static void do_group(const job* j, group* g, int64_t begin, int64_t end) {
+    const plan* p = j->plan;
+    g->k0 = 0;
+    do {
+        g->k = at_most(p->stretch, p->k - g->k0);
+        g->panel_floats = at_most(p->stretch, p->padded - g->k0) * PANEL_ROWS;
+        pack_group(j, g);
+        do_tiles(j, g, begin, end);
+        g->k0 += g->k;
+    } while (g->k0 < p->k);
 }
 
 /// Panels [panel_begin, panel_end) times rows [row_begin, row_end): a group of panels at a time, so
@@ -242,18 +299,14 @@ static void do_panels(const job* j,
                       int64_t row_end,
                       float* space) {
     const plan* p = j->plan;
-    const int64_t panel_floats = PANEL_ROWS * p->padded;
-    float* rows_space = space + p->group_panels * panel_floats;
-    for (int64_t first = panel_begin; first < panel_end; first += p->group_panels) {
-        const int64_t panels = at_most(p->group_panels, panel_end - first);
-        for (int64_t i = 0; i < panels; i++) {
-            pack_panel(j, first + i, space + i * panel_floats, rows_space);
-        }
-        for (int64_t row = row_begin; row < row_end; row += TILE_ROWS) {
-            const int64_t rows = at_most(TILE_ROWS, row_end - row);
-            for (int64_t i = 0; i < panels; i++) {
-                do_tile(j, row, rows, first + i, space + i * panel_floats);
-            }
+    const int64_t step = p->stretch < p->padded ? STRETCH_ROWS : j->rows;
+    group g = {.panels = space};
+    g.rows = g.panels + p->group_panels * PANEL_ROWS * p->stretch;
+    g.sums = g.rows + (p->is_native ? 0 : PANEL_ROWS * p->stretch);
+    for (g.first = panel_begin; g.first < panel_end; g.first += p->group_panels) {
+        g.count = at_most(p->group_panels, panel_end - g.first);
+        for (int64_t row = row_begin; row < row_end; row += step) {
+            do_group(j, &g, row, at_most(row + step, row_end));
         }
     }
 }

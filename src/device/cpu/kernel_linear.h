@@ -20,6 +20,7 @@
 #define BERTH_LINEAR_BLOCK 32     ///< K is rounded up to whole blocks, with zeros
 #define BERTH_LINEAR_PANEL_ROWS 6 ///< rows of w that a panel holds side by side
 #define BERTH_LINEAR_TILE_ROWS 4  ///< rows of x that a tile takes at most
+#define BERTH_LINEAR_TILE_SUMS (16 * BERTH_LINEAR_TILE_ROWS * BERTH_LINEAR_PANEL_ROWS) ///< floats
 
 /// Dot products of `rows` rows of w, `row_bytes` apart, with one row of x. `x` is
 /// [k rounded up to a block], zero from k on. Writes out[rows].
@@ -31,18 +32,25 @@ typedef void (*berth_linear_dot_fn)(
 typedef void (*berth_linear_pack_fn)(
     const uint8_t* w, int64_t row_bytes, int64_t rows, int64_t k, float* panel);
 
-/// One tile: rows <= BERTH_LINEAR_TILE_ROWS of x, `x_stride` floats apart, times a panel. `k` is a
-/// multiple of the block. Adds bias[columns] unless NULL, and writes y[r * y_stride + c] for
-/// c < columns <= BERTH_LINEAR_PANEL_ROWS.
-typedef void (*berth_linear_tile_fn)(const float* x,
-                                     int64_t x_stride,
-                                     int64_t rows,
-                                     const float* panel,
-                                     int64_t k,
-                                     const float* bias,
-                                     float* y,
-                                     int64_t y_stride,
-                                     int64_t columns);
+/// One tile: rows of x times a panel, over a stretch of K. With `is_first` the lanes start from
+/// zero, else from `sums`; with `is_last` they are added up and the outputs written, else stored to
+/// `sums`.
+typedef struct berth_linear_tile {
+    const float* x;     ///< first row of x, at the stretch
+    int64_t x_stride;   ///< floats from row to row
+    int64_t rows;       ///< 1 .. BERTH_LINEAR_TILE_ROWS
+    const float* panel; ///< of the stretch
+    int64_t k;          ///< length of the stretch, a multiple of the block
+    float* sums;        ///< [BERTH_LINEAR_TILE_SUMS], unused if first and last
+    bool is_first;
+    bool is_last;
+    const float* bias; ///< [columns] or NULL
+    float* y;
+    int64_t y_stride;
+    int64_t columns; ///< 1 .. BERTH_LINEAR_PANEL_ROWS
+} berth_linear_tile;
+
+typedef void (*berth_linear_tile_fn)(const berth_linear_tile* tile);
 
 /// One instruction set's part. `dot` and `pack` are indexed by berth_dtype; NULL where a type is
 /// not decoded in registers: its rows go through kernel_convert to f32 first.

@@ -6,20 +6,25 @@
 #define ROWS 2 ///< rows of x in registers: 2 x 6 accumulators of 16 registers
 #define EIGHT 8
 
-/// Half of the lanes, so that every accumulator is one register: the halves meet only in the first
-/// addition of lanes_sum.
+/// Half of the lanes of `rows` rows from `row` on, so that every accumulator is one register: the
+/// halves meet only in the first addition of lanes_sum. `at` is 0 or EIGHT.
 LANES_INLINE void half_tile(const int rows,
-                            const float* x,
-                            int64_t x_stride,
-                            const float* panel,
-                            int64_t k,
+                            const berth_linear_tile* t,
+                            int64_t row,
+                            int64_t at,
                             __m256 sums[ROWS][PANEL_ROWS]) {
+    const float* x = t->x + row * t->x_stride + at;
+    const float* panel = t->panel + at;
+    const float* kept = t->sums + row * PANEL_ROWS * LANES + at;
     LANES_UNROLL for (int r = 0; r < rows; r++) {
-        LANES_UNROLL for (int c = 0; c < PANEL_ROWS; c++) sums[r][c] = _mm256_setzero_ps();
+        LANES_UNROLL for (int c = 0; c < PANEL_ROWS; c++) {
+            sums[r][c] = t->is_first ? _mm256_setzero_ps()
+                                     : _mm256_loadu_ps(kept + (r * PANEL_ROWS + c) * LANES);
+        }
     }
-    for (int64_t i = 0; i < k; i += LANES) {
+    for (int64_t i = 0; i < t->k; i += LANES) {
         __m256 a[ROWS];
-        LANES_UNROLL for (int r = 0; r < rows; r++) a[r] = _mm256_loadu_ps(x + r * x_stride + i);
+        LANES_UNROLL for (int r = 0; r < rows; r++) a[r] = _mm256_loadu_ps(x + r * t->x_stride + i);
         LANES_UNROLL for (int c = 0; c < PANEL_ROWS; c++) {
             const __m256 b = _mm256_loadu_ps(panel + i * PANEL_ROWS + c * LANES);
             LANES_UNROLL for (int r = 0; r < rows; r++) {
@@ -29,45 +34,29 @@ LANES_INLINE void half_tile(const int rows,
     }
 }
 
-LANES_INLINE void tile_rows(const int rows,
-                            const float* x,
-                            int64_t x_stride,
-                            const float* panel,
-                            int64_t k,
-                            const float* bias,
-                            float* y,
-                            int64_t y_stride,
-                            int64_t columns) {
+LANES_INLINE void tile_rows(const int rows, const berth_linear_tile* t, int64_t row) {
     __m256 low[ROWS][PANEL_ROWS];
     __m256 high[ROWS][PANEL_ROWS];
-    half_tile(rows, x, x_stride, panel, k, low);
-    half_tile(rows, x + EIGHT, x_stride, panel + EIGHT, k, high);
+    half_tile(rows, t, row, 0, low);
+    half_tile(rows, t, row, EIGHT, high);
     for (int r = 0; r < rows; r++) {
-        for (int64_t c = 0; c < columns; c++) {
-            const float total = lanes_sum((lanes){low[r][c], high[r][c]});
-            y[r * y_stride + c] = bias == NULL ? total : total + bias[c];
+        for (int c = 0; c < PANEL_ROWS && c < t->columns; c++) {
+            const lanes sum = {low[r][c], high[r][c]};
+            if (!t->is_last) {
+                lanes_store(t->sums + ((row + r) * PANEL_ROWS + c) * LANES, sum);
+                continue;
+            }
+            const float total = lanes_sum(sum);
+            t->y[(row + r) * t->y_stride + c] = t->bias == NULL ? total : total + t->bias[c];
         }
     }
 }
 
-static void tile(const float* x,
-                 int64_t x_stride,
-                 int64_t rows,
-                 const float* panel,
-                 int64_t k,
-                 const float* bias,
-                 float* y,
-                 int64_t y_stride,
-                 int64_t columns) {
-    int64_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS) {
-        tile_rows(
-            ROWS, x + r * x_stride, x_stride, panel, k, bias, y + r * y_stride, y_stride, columns);
-    }
-    if (r < rows) {
-        tile_rows(
-            1, x + r * x_stride, x_stride, panel, k, bias, y + r * y_stride, y_stride, columns);
-    }
+static void tile(const berth_linear_tile* t) {
+    int64_t row = 0;
+    for (; row + ROWS <= t->rows; row += ROWS)
+        tile_rows(ROWS, t, row);
+    if (row < t->rows) tile_rows(1, t, row);
 }
 
 DEFINE_LINEAR_ISA(berth_linear_isa_avx2, tile);

@@ -47,37 +47,24 @@ LANES_INLINE __m512 sum_8(const __m512* sums) {
 }
 
 /// Writes the rows of the tile: row r is totals [r * PANEL_ROWS, (r + 1) * PANEL_ROWS).
-LANES_INLINE void put_rows(const int rows,
-                           const __m512* sums,
-                           const float* bias,
-                           float* y,
-                           int64_t y_stride,
-                           int64_t columns) {
-    const __mmask16 mask = (__mmask16)((1u << columns) - 1u);
+LANES_INLINE void put_rows(const int rows, const __m512* sums, const berth_linear_tile* t) {
+    const __mmask16 mask = (__mmask16)((1u << t->columns) - 1u);
     const __m512 first = sum_16(sums);
     const __m512 second = sum_8(sums + 16);
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     LANES_UNROLL for (int r = 0; r < rows; r++) {
         const __m512i at = _mm512_add_epi32(lane, _mm512_set1_epi32(r * PANEL_ROWS));
         __m512 row = _mm512_permutex2var_ps(first, at, second);
-        if (bias != NULL) row = _mm512_add_ps(row, _mm512_maskz_loadu_ps(mask, bias));
-        _mm512_mask_storeu_ps(y + r * y_stride, mask, row);
+        if (t->bias != NULL) row = _mm512_add_ps(row, _mm512_maskz_loadu_ps(mask, t->bias));
+        _mm512_mask_storeu_ps(t->y + r * t->y_stride, mask, row);
     }
 }
 
-LANES_INLINE void tile_rows(const int rows,
-                            const float* x,
-                            int64_t x_stride,
-                            const float* panel,
-                            int64_t k,
-                            const float* bias,
-                            float* y,
-                            int64_t y_stride,
-                            int64_t columns) {
-    __m512 sums[SUMS];
-    LANES_UNROLL for (int i = 0; i < 16; i++) sums[i] = _mm512_setzero_ps();
-    LANES_UNROLL for (int i = 16; i < SUMS; i++) sums[i] = _mm512_setzero_ps();
-    for (int64_t i = 0; i < k; i += LANES) {
+LANES_INLINE void multiply(const int rows, const berth_linear_tile* t, __m512* sums) {
+    const float* x = t->x;
+    const float* panel = t->panel;
+    const int64_t x_stride = t->x_stride;
+    for (int64_t i = 0; i < t->k; i += LANES) {
         __m512 a[ROWS];
         LANES_UNROLL for (int r = 0; r < rows; r++) a[r] = _mm512_loadu_ps(x + r * x_stride + i);
         LANES_UNROLL for (int c = 0; c < PANEL_ROWS; c++) {
@@ -87,30 +74,39 @@ LANES_INLINE void tile_rows(const int rows,
             }
         }
     }
-    put_rows(rows, sums, bias, y, y_stride, columns);
 }
 
-static void tile(const float* x,
-                 int64_t x_stride,
-                 int64_t rows,
-                 const float* panel,
-                 int64_t k,
-                 const float* bias,
-                 float* y,
-                 int64_t y_stride,
-                 int64_t columns) {
-    switch (rows) {
+LANES_INLINE void tile_rows(const int rows, const berth_linear_tile* t) {
+    __m512 sums[SUMS];
+    LANES_UNROLL for (int i = 0; i < SUMS; i++) sums[i] = _mm512_setzero_ps();
+    if (!t->is_first) {
+        LANES_UNROLL for (int i = 0; i < rows * PANEL_ROWS; i++) {
+            sums[i] = _mm512_loadu_ps(t->sums + i * LANES);
+        }
+    }
+    multiply(rows, t, sums);
+    if (t->is_last) {
+        put_rows(rows, sums, t);
+        return;
+    }
+    LANES_UNROLL for (int i = 0; i < rows * PANEL_ROWS; i++) {
+        _mm512_storeu_ps(t->sums + i * LANES, sums[i]);
+    }
+}
+
+static void tile(const berth_linear_tile* t) {
+    switch (t->rows) {
     case 4:
-        tile_rows(4, x, x_stride, panel, k, bias, y, y_stride, columns);
+        tile_rows(4, t);
         break;
     case 3:
-        tile_rows(3, x, x_stride, panel, k, bias, y, y_stride, columns);
+        tile_rows(3, t);
         break;
     case 2:
-        tile_rows(2, x, x_stride, panel, k, bias, y, y_stride, columns);
+        tile_rows(2, t);
         break;
     default:
-        tile_rows(1, x, x_stride, panel, k, bias, y, y_stride, columns);
+        tile_rows(1, t);
         break;
     }
 }

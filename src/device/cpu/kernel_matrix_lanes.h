@@ -21,7 +21,7 @@
 #if defined(__clang__)
 #define LANES_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define LANES_UNROLL _Pragma("GCC unroll 16")
+#define LANES_UNROLL _Pragma("GCC unroll 32")
 #endif
 
 /// For functions that take a constant count or another function: they must melt into their caller.
