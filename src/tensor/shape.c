@@ -62,9 +62,10 @@ bool berth_shape_is_dense(berth_dtype dtype,
                           int32_t rank,
                           const int64_t* dims,
                           const int64_t* strides) {
+    for (int32_t i = 0; i < rank; ++i)
+        if (dims[i] == 0) return true;
     int64_t expected = 1;
     for (int32_t i = rank - 1; i >= 0; --i) {
-        if (dims[i] == 0) return true;
         if (dims[i] != 1 && strides[i] != expected) return false;
         const uint32_t block = i == rank - 1 ? berth_dtype_query_info(dtype)->block_values : 1;
         expected *= dims[i] / block;
