@@ -42,6 +42,29 @@ static inline void exec_kit_close(exec_kit* kit) {
     *kit = (exec_kit){0};
 }
 
+/// cmocka's set-up and tear-down of one kit on either device.
+static inline int exec_kit_set_up(void** state, const char* device) {
+    static exec_kit kit;
+    *state = &kit;
+    const berth_option_setting settings[] = {{"device", device}, {"threads", "1"}};
+    return exec_kit_open(&kit, NULL, settings, 2) == BERTH_OK ? 0 : -1;
+}
+
+static inline int exec_kit_set_up_cpu(void** state) { return exec_kit_set_up(state, "cpu"); }
+
+static inline int exec_kit_set_up_sim(void** state) { return exec_kit_set_up(state, "sim"); }
+
+static inline int exec_kit_tear_down(void** state) {
+    exec_kit_close(*state);
+    return 0;
+}
+
+/// Two entries of a cmocka table: the test on cpu and on sim, each with a kit of its own.
+#define EXEC_KIT_ON_BOTH(test)                                                                     \
+    {"cpu: " #test, test, exec_kit_set_up_cpu, exec_kit_tear_down, NULL}, {                        \
+        "sim: " #test, test, exec_kit_set_up_sim, exec_kit_tear_down, NULL                         \
+    }
+
 /// Fails with the context's error if there is one.
 #define assert_context_ok(ctx)                                                                     \
     do {                                                                                           \
