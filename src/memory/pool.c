@@ -11,8 +11,8 @@
 
 #include <inttypes.h>
 
-/// Pending blocks looked at by one take.
-#define POLL_STEPS 8u
+/// A failed wait is tried again this often; then the device is believed dead.
+#define WAIT_TRIES 3
 /// A remainder below 1/16 of the block, and too small for anything but a slab's work, stays with
 /// the block.
 #define USELESS_SHARE 16u
@@ -35,7 +35,6 @@ void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size) {
 static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
     berth_pool* pool = self;
     if (!berth_mutex_try_lock(pool->lock)) return 0;
-    berth_pool_pending_poll(pool, SIZE_MAX);
     berth_pool_flush_slabs(pool);
     const uint64_t given = berth_pool_release_pages(pool, 0, wanted_bytes, false);
     berth_mutex_unlock(pool->lock);
@@ -80,7 +79,6 @@ void berth_pool_destroy(berth_pool* pool) {
     if (pool == NULL) return;
     berth_store_remove_reclaimer(pool->store, &pool->reclaimer);
     berth_mutex_lock(pool->lock);
-    berth_pool_pending_wait(pool);
     BERTH_CHECK(2, pool->blocks == 0);
     berth_pool_flush_slabs(pool);
     // Twice: what the device refused once it may accept now.
@@ -93,7 +91,6 @@ void berth_pool_destroy(berth_pool* pool) {
                   "%" PRIu64 " bytes of a pool could not be given back and are lost",
                   pool->mapped_bytes);
     berth_pool_region_vec_fini(&pool->regions, pool->host);
-    berth_pool_pending_vec_fini(&pool->pending, pool->host);
     berth_slabs_fini(&pool->slabs);
     berth_extents_fini(&pool->extents);
     berth_mutex_fini(&pool->mutex);
@@ -151,10 +148,8 @@ static berth_extent_id take_mapped(berth_pool* pool, uint64_t size, uint64_t ali
     return carve(pool, id, start, size);
 }
 
-/// Waits for everything that keeps memory of this pool from being used. Unlocks.
+/// Waits for the work that keeps memory of this pool from being moved. Unlocks.
 static void relieve(berth_pool* pool) {
-    berth_pool_pending_wait(pool);
-    if (!pool->is_async) return;
     berth_mutex_unlock(pool->lock);
     const berth_status status = berth_stream_synchronize(pool->stream);
     if (status != BERTH_OK)
@@ -173,10 +168,10 @@ static berth_status take_extent(berth_pool* pool,
         *out_id = take_mapped(pool, size, alignment);
         if (*out_id != 0) return BERTH_OK;
         const berth_status status = berth_pool_grow(pool, size, alignment, reservation, out_id);
-        if (status != BERTH_ERR_OUT_OF_MEMORY || relieved || size > pool->capacity_bytes)
+        if (status != BERTH_ERR_OUT_OF_MEMORY || relieved || size > pool->capacity_bytes ||
+            !pool->is_async)
             return status;
-        if (pool->pending.count == 0 && !pool->is_async) return status;
-        // Better late than not at all: what is pending now will be free or can be moved then.
+        // Better late than not at all: what work may touch now can be moved then.
         relieve(pool);
     }
 }
@@ -251,7 +246,6 @@ static berth_status take_locked(berth_pool* pool,
                                 uint64_t size,
                                 berth_reservation* reservation,
                                 berth_block* out_block) {
-    if (pool->pending.count > 0) berth_pool_pending_poll(pool, POLL_STEPS);
     if (pool->has_bypass) return BERTH_OK;
     if (size == 0) {
         out_block->data = nowhere;
@@ -283,78 +277,36 @@ berth_status berth_pool_take(berth_pool* pool,
     return status;
 }
 
-void berth_pool_return_memory(berth_pool* pool, const berth_block* block) {
+/// Gives memory back to the system. Nobody else keeps the order of the stream for it.
+static void give_bypass(const berth_pool* pool, const berth_block* block) {
+    for (int i = 0; pool->is_async && i < WAIT_TRIES; i++) {
+        if (berth_stream_synchronize(pool->stream) == BERTH_OK) break;
+    }
+    const size_t size = block->size_bytes == 0 ? 1 : (size_t)block->size_bytes;
+    pool->bypass.free(pool->bypass.self, block->data, size);
+}
+
+static void give_slot(berth_pool* pool, const berth_block* block) {
+    const uint64_t slot = block->handle >> 1;
+    berth_pool_poison(
+        pool, (uint64_t)(uintptr_t)block->data, berth_slabs_query_slot_bytes(&pool->slabs, slot));
+    const berth_slab_id slab = berth_slabs_give(&pool->slabs, slot);
+    if (berth_slabs_is_empty(&pool->slabs, slab) && !berth_slabs_is_last(&pool->slabs, slab))
+        drop_slab(pool, slab);
+}
+
+void berth_pool_give(berth_pool* pool, const berth_block* block) {
+    if (pool->has_bypass) give_bypass(pool, block);
     const uint64_t handle = block->handle;
-    if (pool->has_bypass) {
-        berth_mutex_unlock(pool->lock);
-        const size_t size = block->size_bytes == 0 ? 1 : (size_t)block->size_bytes;
-        pool->bypass.free(pool->bypass.self, block->data, size);
-        berth_mutex_lock(pool->lock);
-    } else if (is_slot(handle)) {
-        const uint64_t slot = handle >> 1;
-        berth_pool_poison(pool,
-                          (uint64_t)(uintptr_t)block->data,
-                          berth_slabs_query_slot_bytes(&pool->slabs, slot));
-        const berth_slab_id slab = berth_slabs_give(&pool->slabs, slot);
-        if (berth_slabs_is_empty(&pool->slabs, slab) && !berth_slabs_is_last(&pool->slabs, slab))
-            drop_slab(pool, slab);
+    berth_mutex_lock(pool->lock);
+    count_give(pool, block->size_bytes);
+    if (is_slot(handle)) {
+        give_slot(pool, block);
     } else if (handle != 0) {
         const berth_extent_id id = (berth_extent_id)(handle >> 1);
         BERTH_CHECK(1, berth_extents_at(&pool->extents, id)->state == BERTH_EXTENT_USED);
         berth_pool_free_extent(pool, id, 0);
     }
-}
-
-void berth_pool_give(berth_pool* pool, const berth_block* block) {
-    if (pool->has_bypass && pool->is_async) {
-        // Nobody else keeps the order of the stream for memory that goes back to the system.
-        berth_pool_give_after(pool, block, NULL, 0);
-        return;
-    }
-    berth_mutex_lock(pool->lock);
-    count_give(pool, block->size_bytes);
-    berth_pool_return_memory(pool, block);
-    berth_mutex_unlock(pool->lock);
-}
-
-/// Waits for everything that may use the block.
-static void wait_for(const berth_pool* pool, const berth_pool_use* uses, size_t use_count) {
-    for (size_t i = 0; i < use_count; i++)
-        berth_pool_wait_use(&uses[i]);
-    if (!pool->has_bypass || !pool->is_async) return;
-    for (int i = 0; i < 2 && berth_stream_synchronize(pool->stream) != BERTH_OK; i++) {
-        // once more, then believed dead
-    }
-}
-
-/// Puts the block on the list of pending ones; false if it cannot be remembered. Locked.
-static bool remember(berth_pool* pool,
-                     const berth_block* block,
-                     const berth_pool_use* uses,
-                     size_t use_count) {
-    if (!pool->has_bypass || !pool->is_async)
-        return berth_pool_pending_add(pool, block, uses, use_count, NULL);
-    berth_pool_use own = {.stream = pool->stream};
-    return berth_stream_record(pool->stream, &own.ticket) == BERTH_OK &&
-           berth_pool_pending_add(pool, block, uses, use_count, &own);
-}
-
-void berth_pool_give_after(berth_pool* pool,
-                           const berth_block* block,
-                           const berth_pool_use* uses,
-                           size_t use_count) {
-    berth_mutex_lock(pool->lock);
-    count_give(pool, block->size_bytes);
-    bool done = !(pool->has_bypass && pool->is_async);
-    for (size_t i = 0; done && i < use_count; i++)
-        done = berth_stream_query(uses[i].stream, uses[i].ticket);
-    if (!done && !remember(pool, block, uses, use_count)) {
-        berth_mutex_unlock(pool->lock);
-        wait_for(pool, uses, use_count);
-        berth_mutex_lock(pool->lock);
-        done = true;
-    }
-    if (done) berth_pool_return_memory(pool, block);
     berth_mutex_unlock(pool->lock);
 }
 
@@ -366,10 +318,6 @@ uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size) {
 
 uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block) {
     berth_mutex_lock(pool->lock);
-    if (may_block)
-        berth_pool_pending_wait(pool);
-    else
-        berth_pool_pending_poll(pool, SIZE_MAX);
     berth_pool_flush_slabs(pool);
     const uint64_t given = berth_pool_release_pages(pool, keep_bytes, UINT64_MAX, may_block);
     berth_mutex_unlock(pool->lock);

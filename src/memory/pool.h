@@ -15,12 +15,6 @@ typedef struct berth_block {
     uint64_t handle;     ///< the pool's
 } berth_block;
 
-/// Work of another stream that may still use a block.
-typedef struct berth_pool_use {
-    berth_stream* stream;
-    uint64_t ticket;
-} berth_pool_use;
-
 /// Bypass of everything: each block comes straight from this pair (host-accessible devices only).
 typedef struct berth_pool_bypass {
     void* self;
@@ -45,24 +39,22 @@ berth_status berth_pool_create(const berth_host* host,
                                berth_stream* stream,
                                const berth_pool_bypass* bypass,
                                berth_pool** out_pool);
-/// Accepts NULL. All blocks have been given back. Waits for pending uses.
+/// Accepts NULL. All blocks have been given back. Waits for the stream's work.
 void berth_pool_destroy(berth_pool* pool);
 
 /// Takes `size` bytes; granules that must be mapped are drawn from `reservation` (may be NULL)
-/// first. Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing
-/// changed.
+/// first. May block once before it refuses: on an asynchronous device it waits for all work of the
+/// stream and looks again, as pending work keeps free granules from being moved or given back.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing changed.
 berth_status berth_pool_take(berth_pool* pool,
                              uint64_t size,
                              berth_reservation* reservation,
                              berth_block* out_block);
-/// Gives a block back; later work of the pool's stream may use it at once. Cannot fail.
+/// Gives a block back; later work of the pool's stream may use it at once. Whoever lets another
+/// stream use a block makes the pool's stream wait for that use first (berth_stream_wait_stream).
+/// Cannot fail. On an asynchronous device a bypass gets the memory only when the stream has run,
+/// which is waited for.
 void berth_pool_give(berth_pool* pool, const berth_block* block);
-/// As give, but the block is not taken again before the uses of other streams are done. Cannot
-/// fail: without memory to remember them it waits.
-void berth_pool_give_after(berth_pool* pool,
-                           const berth_block* block,
-                           const berth_pool_use* uses,
-                           size_t use_count);
 
 /// The most bytes of granules that one take(size) can map, whatever the state of the pool.
 uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size);

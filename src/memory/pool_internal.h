@@ -20,15 +20,7 @@ typedef struct berth_pool_region {
     berth_extent_id first; ///< the extent at its start
 } berth_pool_region;
 
-/// A block that was given back while other streams may still use it.
-typedef struct berth_pool_pending {
-    berth_block block;
-    berth_pool_use* uses;
-    size_t use_count;
-} berth_pool_pending;
-
 BERTH_VEC_DEFINE(berth_pool_region_vec, berth_pool_region);
-BERTH_VEC_DEFINE(berth_pool_pending_vec, berth_pool_pending);
 
 struct berth_pool {
     berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const pool
@@ -47,8 +39,6 @@ struct berth_pool {
     berth_extents extents;
     berth_slabs slabs;
     berth_pool_region_vec regions;
-    berth_pool_pending_vec pending;
-    size_t pending_cursor;
     uint64_t visit; ///< numbers the walks of berth_pool_release_pages
 
     uint64_t mapped_bytes;
@@ -86,27 +76,5 @@ uint64_t berth_pool_release_pages(berth_pool* pool,
                                   bool may_block);
 /// Releases the address ranges that hold nothing, but for one if `keep_one`.
 void berth_pool_release_regions(berth_pool* pool, bool keep_one);
-
-// pool_pending.c
-
-/// Takes over a block with its uses and `own` (may be NULL) besides; false for want of host memory.
-bool berth_pool_pending_add(berth_pool* pool,
-                            const berth_block* block,
-                            const berth_pool_use* uses,
-                            size_t use_count,
-                            const berth_pool_use* own);
-/// Gives back up to `limit` pending blocks whose uses are done; returns how many. Unlocks (bypass
-/// only).
-size_t berth_pool_pending_poll(berth_pool* pool, size_t limit);
-/// Waits until every block pending now has been given back. Unlocks.
-void berth_pool_pending_wait(berth_pool* pool);
-/// Blocks until a use is done. A device that fails to wait is asked again a few times, then
-/// believed dead.
-void berth_pool_wait_use(const berth_pool_use* use);
-
-// pool.c
-
-/// Gives the memory of a block back without counting it. Unlocks (bypass only).
-void berth_pool_return_memory(berth_pool* pool, const berth_block* block);
 
 #endif // BERTH_MEMORY_POOL_INTERNAL_H

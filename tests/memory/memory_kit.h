@@ -97,4 +97,11 @@ static inline void memory_kit_enqueue_write(berth_stream* stream,
     assert_ok(berth_stream_copy(stream, target, source, size, BERTH_COPY_HOST_TO_DEVICE));
 }
 
+/// Lets later work of `stream` begin only after what `other` has been given so far.
+static inline void memory_kit_order_streams(berth_stream* stream, berth_stream* other) {
+    uint64_t ticket = 0;
+    assert_ok(berth_stream_record(other, &ticket));
+    assert_ok(berth_stream_wait_stream(stream, other, ticket));
+}
+
 #endif // BERTH_TEST_MEMORY_KIT_H

@@ -273,105 +273,55 @@ static void later_work_of_the_same_stream_takes_a_block_at_once(void** state) {
     berth_pool_give(kit->pool, &second);
 }
 
-static void a_block_in_use_by_another_stream_is_not_taken_before_that_is_done(void** state) {
+static void nothing_is_unmapped_under_work_that_the_stream_waits_for(void** state) {
     pool_kit* kit = *state;
-    const uint64_t sizes[] = {200, 10000, 3 * G};
-    static unsigned char source[3 * KIT_GRANULE];
+    static unsigned char source[4 * KIT_GRANULE];
     berth_stream* other = NULL;
     assert_ok(berth_stream_create(kit->base.device, &other));
-    for (size_t i = 0; i < 3; i++) {
-        berth_block block, next, again;
-        assert_ok(berth_pool_take(kit->pool, sizes[i], NULL, &block));
-        memory_kit_enqueue_write(other, block.data, source, sizes[i]);
-        berth_pool_use use = {.stream = other};
-        assert_ok(berth_stream_record(other, &use.ticket));
-        berth_pool_give_after(kit->pool, &block, &use, 1);
-        assert_int_equal(stats_of(kit).blocks, 0);
+    berth_block block;
+    assert_ok(berth_pool_take(kit->pool, sizeof source, NULL, &block));
+    memory_kit_enqueue_write(other, block.data, source, sizeof source);
+    memory_kit_order_streams(kit->base.stream, other);
+    berth_pool_give(kit->pool, &block);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, false), 0);
+    assert_int_equal(stats_of(kit).mapped_bytes, 4 * G);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 4 * G);
+    berth_stream_destroy(other);
+}
 
-        assert_ok(berth_pool_take(kit->pool, sizes[i], NULL, &next));
-        assert_ptr_not_equal(next.data, block.data);
-        assert_ok(berth_stream_synchronize(other));
-        // The poll at a take finds the work done; which block is taken first is free.
-        assert_ok(berth_pool_take(kit->pool, sizes[i], NULL, &again));
-        berth_pool_give(kit->pool, &next);
-        berth_pool_give(kit->pool, &again);
-        berth_pool_trim(kit->pool, 0, true);
-        assert_int_equal(stats_of(kit).mapped_bytes, 0);
+static void a_shortage_waits_for_work_that_keeps_granules_in_place(void** state) {
+    pool_kit* kit = *state;
+    static unsigned char source[2 * KIT_GRANULE];
+    berth_block blocks[32], large;
+    for (size_t i = 0; i < 32; i++) {
+        assert_ok(berth_pool_take(kit->pool, 2 * G, NULL, &blocks[i]));
+        memory_kit_enqueue_write(kit->base.stream, blocks[i].data, source, 2 * G);
     }
-    berth_stream_destroy(other);
+    for (size_t i = 0; i < 32; i += 2)
+        berth_pool_give(kit->pool, &blocks[i]);
+    uint64_t ticket = 0;
+    assert_ok(berth_stream_record(kit->base.stream, &ticket));
+    assert_ok(berth_pool_take(kit->pool, 32 * G, NULL, &large));
+    assert_true(berth_stream_query(kit->base.stream, ticket));
+    assert_int_equal(stats_of(kit).mapped_bytes, KIT_CAPACITY);
+    for (size_t i = 1; i < 32; i += 2)
+        berth_pool_give(kit->pool, &blocks[i]);
+    berth_pool_give(kit->pool, &large);
 }
 
-static void a_use_that_is_done_already_delays_nothing(void** state) {
+static void destroying_waits_for_the_streams_work(void** state) {
     pool_kit* kit = *state;
-    berth_stream* other = NULL;
-    assert_ok(berth_stream_create(kit->base.device, &other));
-    berth_block block, next;
-    assert_ok(berth_pool_take(kit->pool, 3 * G, NULL, &block));
-    berth_pool_use use = {.stream = other};
-    assert_ok(berth_stream_record(other, &use.ticket));
-    assert_ok(berth_stream_wait(other, use.ticket));
-    berth_pool_give_after(kit->pool, &block, &use, 1);
-    assert_ok(berth_pool_take(kit->pool, 3 * G, NULL, &next));
-    assert_ptr_equal(next.data, block.data);
-    berth_pool_give(kit->pool, &next);
-    berth_stream_destroy(other);
-}
-
-static void giving_after_without_host_memory_waits_instead(void** state) {
-    pool_kit* kit = *state;
-    unsigned char source[200] = {0};
-    berth_stream* other = NULL;
-    assert_ok(berth_stream_create(kit->base.device, &other));
-    for (size_t nth = 1; nth <= 3; nth++) {
-        berth_block block;
-        assert_ok(berth_pool_take(kit->pool, 200, NULL, &block));
-        memory_kit_enqueue_write(other, block.data, source, 200);
-        berth_pool_use use = {.stream = other};
-        assert_ok(berth_stream_record(other, &use.ticket));
-        failing_host_fail(&kit->base.failing, nth, true);
-        berth_pool_give_after(kit->pool, &block, &use, 1);
-        const bool failed = failing_host_has_failed(&kit->base.failing);
-        failing_host_fail(&kit->base.failing, 0, false);
-        if (failed) assert_true(berth_stream_query(other, use.ticket));
-        berth_pool_trim(kit->pool, 0, true);
-        assert_int_equal(stats_of(kit).mapped_bytes, 0);
-    }
-    berth_stream_destroy(other);
-}
-
-static void a_shortage_waits_for_blocks_that_other_streams_still_use(void** state) {
-    pool_kit* kit = *state;
-    berth_stream* other = NULL;
-    static unsigned char source[KIT_CAPACITY];
-    assert_ok(berth_stream_create(kit->base.device, &other));
-    berth_block block, next;
-    assert_ok(berth_pool_take(kit->pool, KIT_CAPACITY, NULL, &block));
-    memory_kit_enqueue_write(other, block.data, source, KIT_CAPACITY);
-    berth_pool_use use = {.stream = other};
-    assert_ok(berth_stream_record(other, &use.ticket));
-    berth_pool_give_after(kit->pool, &block, &use, 1);
-    assert_ok(berth_pool_take(kit->pool, KIT_CAPACITY, NULL, &next));
-    assert_true(berth_stream_query(other, use.ticket));
-    berth_pool_give(kit->pool, &next);
-    berth_stream_destroy(other);
-}
-
-static void destroying_waits_for_pending_uses(void** state) {
-    pool_kit* kit = *state;
-    berth_stream* other = NULL;
     unsigned char source[3000] = {0};
-    assert_ok(berth_stream_create(kit->base.device, &other));
     berth_pool* pool = NULL;
     assert_ok(berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, NULL, &pool));
     berth_block block;
     assert_ok(berth_pool_take(pool, 3000, NULL, &block));
-    memory_kit_enqueue_write(other, block.data, source, 3000);
-    berth_pool_use use = {.stream = other};
-    assert_ok(berth_stream_record(other, &use.ticket));
-    berth_pool_give_after(pool, &block, &use, 1);
+    memory_kit_enqueue_write(kit->base.stream, block.data, source, 3000);
+    uint64_t ticket = 0;
+    assert_ok(berth_stream_record(kit->base.stream, &ticket));
+    berth_pool_give(pool, &block);
     berth_pool_destroy(pool);
-    assert_true(berth_stream_query(other, use.ticket));
-    berth_stream_destroy(other);
+    assert_true(berth_stream_query(kit->base.stream, ticket));
     berth_pool_destroy(NULL);
 }
 
@@ -406,6 +356,8 @@ typedef struct counting {
     uint64_t live;
     uint64_t allocs;
     bool refuse;
+    berth_stream* stream; ///< must have passed `ticket` when a block is freed; may be NULL
+    uint64_t ticket;
 } counting;
 
 static void* counting_alloc(void* self, size_t size, size_t alignment) {
@@ -420,6 +372,7 @@ static void* counting_alloc(void* self, size_t size, size_t alignment) {
 static void counting_free(void* self, void* block, size_t size) {
     counting* c = self;
     assert_true(size > 0);
+    if (c->stream != NULL) assert_true(berth_stream_query(c->stream, c->ticket));
     c->live--;
     free(block);
 }
@@ -444,15 +397,16 @@ static void a_bypass_forwards_everything_and_counts(void** state) {
     assert_int_equal(stats.reuses, 0);
     assert_int_equal(c.live, 3);
     assert_int_equal(berth_pool_query_worst_growth(pool, 1 << 20), 0);
-    // A write that is pending when the block is given back: the system must not have it yet.
+    // A write that is pending when the block is given back: the system has it only afterwards.
     unsigned char source[2000] = {7};
     memory_kit_enqueue_write(kit->base.stream, blocks[2].data, source, 2000);
-    for (size_t i = 0; i < 3; i++)
-        berth_pool_give(pool, &blocks[i]);
-    assert_int_equal(c.live, 3);
-    assert_ok(berth_stream_synchronize(kit->base.stream));
-    assert_int_equal(berth_pool_trim(pool, 0, false), 0);
+    c.stream = kit->base.stream;
+    assert_ok(berth_stream_record(kit->base.stream, &c.ticket));
+    berth_pool_give(pool, &blocks[2]);
+    berth_pool_give(pool, &blocks[1]);
+    berth_pool_give(pool, &blocks[0]);
     assert_int_equal(c.live, 0);
+    assert_int_equal(berth_pool_trim(pool, 0, false), 0);
     c.refuse = true;
     berth_block none;
     assert_int_equal(berth_pool_take(pool, 10, NULL, &none), BERTH_ERR_OUT_OF_MEMORY);
@@ -478,11 +432,9 @@ int main(void) {
         TEST(nothing_is_unmapped_under_work_that_is_pending),
         TEST(a_trim_that_may_block_waits_for_the_work),
         TEST(later_work_of_the_same_stream_takes_a_block_at_once),
-        TEST(a_block_in_use_by_another_stream_is_not_taken_before_that_is_done),
-        TEST(a_use_that_is_done_already_delays_nothing),
-        TEST(giving_after_without_host_memory_waits_instead),
-        TEST(a_shortage_waits_for_blocks_that_other_streams_still_use),
-        TEST(destroying_waits_for_pending_uses),
+        TEST(nothing_is_unmapped_under_work_that_the_stream_waits_for),
+        TEST(a_shortage_waits_for_work_that_keeps_granules_in_place),
+        TEST(destroying_waits_for_the_streams_work),
         TEST(idle_memory_of_one_pool_is_there_for_another),
         TEST(fault_in_giving_memory_back_leaves_it_usable),
         TEST(a_bypass_forwards_everything_and_counts),

@@ -39,6 +39,7 @@ typedef struct soak {
     test_random random;
     berth_block kept[KEPT];
     unsigned char* held;
+    unsigned char sink[UINT32_C(1) << 21];
     uint64_t ops;
     uint64_t refusals;
     uint64_t most_host_bytes;
@@ -82,13 +83,26 @@ static void check_block(const berth_block* block) {
         REQUIRE(block->data[i] == mark_of(block));
 }
 
+/// Lets the pool's stream wait for the other one; whatever fails, its work is done before.
+static void order_after_other(soak* s) {
+    uint64_t ticket = 0;
+    if (berth_stream_record(s->other, &ticket) == BERTH_OK &&
+        berth_stream_wait_stream(s->stream, s->other, ticket) == BERTH_OK)
+        return;
+    while (berth_stream_synchronize(s->other) != BERTH_OK) {
+        // faults strike once
+    }
+}
+
 static void give(soak* s, berth_block* block) {
     check_block(block);
-    berth_pool_use use = {.stream = s->other};
-    if (test_random_one_in(&s->random, 8) && berth_stream_record(s->other, &use.ticket) == BERTH_OK)
-        berth_pool_give_after(s->pool, block, &use, 1);
-    else
-        berth_pool_give(s->pool, block);
+    // Now and then another stream reads it, too.
+    if (test_random_one_in(&s->random, 8) &&
+        berth_stream_copy(
+            s->other, s->sink, block->data, block->size_bytes, BERTH_COPY_DEVICE_TO_HOST) ==
+            BERTH_OK)
+        order_after_other(s);
+    berth_pool_give(s->pool, block);
     block->data = NULL;
 }
 
