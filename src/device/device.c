@@ -117,3 +117,10 @@ berth_status berth_stream_synchronize(berth_stream* stream) {
     BERTH_TRY(berth_stream_record(stream, &ticket));
     return berth_stream_wait(stream, ticket);
 }
+
+berth_status berth_stream_drain(berth_stream* stream) {
+    const berth_status status = berth_stream_synchronize(stream);
+    // a device that refuses twice has stopped: nothing will run any more
+    if (status != BERTH_OK) (void)!berth_stream_synchronize(stream);
+    return status;
+}

@@ -145,6 +145,9 @@ berth_status berth_stream_wait(berth_stream* stream, uint64_t ticket);
 berth_status berth_stream_wait_stream(berth_stream* stream, berth_stream* other, uint64_t ticket);
 /// Blocks until everything enqueued so far is done.
 berth_status berth_stream_synchronize(berth_stream* stream);
+/// The same for callers that take memory away from enqueued work when it returns: tries again where
+/// the device refuses, and still returns the first error.
+berth_status berth_stream_drain(berth_stream* stream);
 
 static inline bool berth_device_is_async(const berth_device* device) {
     return (device->ops->caps & BERTH_DEVICE_CAP_ASYNC) != 0;

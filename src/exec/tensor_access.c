@@ -161,7 +161,7 @@ static berth_status read_locked(berth_tensor* tensor, void* buffer, uint64_t byt
     if (tensor->is_dense) {
         BERTH_TRY(berth_stream_copy(
             stream, buffer, berth_tensor_data(tensor), bytes, BERTH_COPY_DEVICE_TO_HOST));
-        return berth_stream_synchronize(stream);
+        return berth_stream_drain(stream);
     }
     if (!has_host_access(tensor->storage->home))
         return berth_fail(BERTH_ERR_UNSUPPORTED,
@@ -186,7 +186,7 @@ static berth_status write_locked(berth_tensor* tensor, const void* data, uint64_
     BERTH_TRY(berth_storage_wait_uses(tensor->storage));
     BERTH_TRY(berth_stream_copy(
         stream, berth_tensor_data(tensor), data, bytes, BERTH_COPY_HOST_TO_DEVICE));
-    return berth_stream_synchronize(stream);
+    return berth_stream_drain(stream);
 }
 
 berth_status berth_tensor_write(berth_tensor* tensor, const void* data, uint64_t bytes) {

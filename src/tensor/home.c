@@ -140,7 +140,7 @@ void berth_storage_add_use(berth_storage* storage, berth_home* user) {
     if (status == BERTH_OK) status = remember_use(storage, user, ticket);
     berth_storage_unlock(storage);
     // what cannot be remembered is waited for: slower, never wrong
-    if (status != BERTH_OK) (void)!berth_stream_synchronize(user->stream);
+    if (status != BERTH_OK) (void)!berth_stream_drain(user->stream);
 }
 
 berth_status berth_storage_wait_uses(berth_storage* storage) {
@@ -172,7 +172,7 @@ static void settle_uses(berth_storage* storage) {
 static void return_foreign(berth_storage* storage) {
     if (storage->deleter == NULL) return;
     if (berth_device_is_async(storage->home->stream->device))
-        (void)!berth_stream_synchronize(storage->home->stream);
+        (void)!berth_stream_drain(storage->home->stream);
     storage->deleter(storage->deleter_self, storage->data);
 }
 

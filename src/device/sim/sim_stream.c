@@ -64,12 +64,25 @@ static void progress(sim_device* sim) {
 
 static berth_status enqueue(sim_device* sim, sim_stream* stream, sim_work work) {
     sim_work_list* queue = &stream->queue;
-    if (queue->count == queue->capacity && stream->head > 0) { // room at the front first
+    if (queue->count + 2 > queue->capacity && stream->head > 0) { // room at the front first
         queue->count -= stream->head;
         memmove(queue->items, queue->items + stream->head, queue->count * sizeof *queue->items);
         stream->head = 0;
     }
-    return sim_work_list_push(queue, sim->device.host, work);
+    // one entry more, so that a ticket for this work can be issued without memory
+    BERTH_TRY(sim_work_list_reserve(queue, sim->device.host, queue->count + 2));
+    queue->items[queue->count++] = work;
+    return BERTH_OK;
+}
+
+/// Puts a ticket's mark behind all work of a queue that has some. Needs no memory.
+static void enqueue_mark(sim_stream* stream, uint64_t ticket) {
+    sim_work_list* queue = &stream->queue;
+    sim_work* last = &queue->items[queue->count - 1];
+    if (last->kind == SIM_WORK_MARK)
+        last->ticket = ticket; // nothing came between: both are done at the same time
+    else
+        queue->items[queue->count++] = (sim_work){.kind = SIM_WORK_MARK, .ticket = ticket};
 }
 
 /// Begins an entry: takes the lock, lets time pass, counts.
@@ -173,15 +186,15 @@ berth_status berth_sim_copy(berth_device* self,
 berth_status berth_sim_record(berth_device* self, berth_stream* stream, uint64_t* out_ticket) {
     sim_device* sim = sim_device_of(self);
     sim_stream* recorded = sim_stream_of(stream);
-    berth_status status = begin(sim, BERTH_SIM_RECORD);
+    const berth_status status = begin(sim, BERTH_SIM_RECORD);
     if (status != BERTH_OK) return end(sim, status);
     const uint64_t ticket = recorded->issued + 1;
     if (is_idle(recorded))
         recorded->done = ticket;
     else
-        status = enqueue(sim, recorded, (sim_work){.kind = SIM_WORK_MARK, .ticket = ticket});
-    if (status == BERTH_OK) *out_ticket = recorded->issued = ticket;
-    return end(sim, status);
+        enqueue_mark(recorded, ticket);
+    *out_ticket = recorded->issued = ticket;
+    return end(sim, BERTH_OK);
 }
 
 bool berth_sim_query(berth_device* self, berth_stream* stream, uint64_t ticket) {
