@@ -14,6 +14,14 @@ target_include_directories(berth_objects PRIVATE "${PROJECT_SOURCE_DIR}/src")
 # xxHash is used as a header, inlined, so neither library needs it at run time.
 target_include_directories(berth_objects SYSTEM PRIVATE ${XXHASH_INCLUDE_DIRS})
 target_link_libraries(berth_objects PUBLIC berth_flags)
+set(berth_matrix_libraries "")
+if(OPENBLAS_FOUND)
+  set(berth_matrix_libraries openblas)
+  target_include_directories(berth_objects SYSTEM PRIVATE ${OPENBLAS_INCLUDE_DIRS})
+  set_source_files_properties(
+    "${PROJECT_SOURCE_DIR}/src/device/cpu/kernel_gemm_library.c"
+    PROPERTIES COMPILE_DEFINITIONS BERTH_OPENBLAS=1)
+endif()
 
 add_library(berth SHARED $<TARGET_OBJECTS:berth_objects>)
 add_library(berth_static STATIC $<TARGET_OBJECTS:berth_objects>)
@@ -32,8 +40,8 @@ if(berth_host_jemalloc)
 endif()
 foreach(library berth berth_static)
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
-  target_link_libraries(${library} PRIVATE "$<BUILD_INTERFACE:berth_flags>" Threads::Threads m
-                                           ${CMAKE_DL_LIBS})
+  target_link_libraries(${library} PRIVATE "$<BUILD_INTERFACE:berth_flags>" ${berth_matrix_libraries}
+                                           Threads::Threads m ${CMAKE_DL_LIBS})
   target_include_directories(
     ${library} INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                          "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "device/cpu/cpu_kernels.h"
 #include "device/cpu/kernel_convert.h"
+#include "device/cpu/kernel_gemm_library.h"
 #include "device/cpu/kernel_matrix.h"
 
 #define PANEL_ROWS BERTH_LINEAR_PANEL_ROWS
@@ -18,23 +19,26 @@
 #define STRETCH_ROWS 128      ///< rows of x that keep their sums between stretches
 #define CHUNK_ROWS 512        ///< rows of x that are converted at a time
 #define WORKER_PRODUCTS 65536 ///< multiply-adds that are worth waking a worker for
+#define LIBRARY_BYTES 1048576 ///< of decoded weights that the library multiplies at a time
+#define LIBRARY_COLUMNS 16    ///< but so many rows of w at least
 #define ALIGNMENT 64
 #define SUMS_BYTES (BERTH_LINEAR_TILE_SUMS * (int64_t)sizeof(float))
 
 /// What is known of a call before any data is seen.
 typedef struct plan {
-    int64_t rows;          ///< of x, all leading dims together
-    int64_t columns;       ///< N
-    int64_t k;             ///< K
-    int64_t padded;        ///< k rounded up to a block
-    int64_t stretch;       ///< of padded at a time, where there are many rows
-    int64_t x_stride;      ///< elements from row to row, if uniform
-    bool is_direct;        ///< x is read where it is, else from a converted chunk
-    bool is_native;        ///< w is decoded in registers
-    int64_t chunk_rows;    ///< rows of x done at a time
-    int64_t group_panels;  ///< panels in a worker's workspace
-    uint64_t x_bytes;      ///< workspace of the converted chunk
-    uint64_t worker_bytes; ///< workspace of each worker
+    int64_t rows;            ///< of x, all leading dims together
+    int64_t columns;         ///< N
+    int64_t k;               ///< K
+    int64_t padded;          ///< k rounded up to a block
+    int64_t stretch;         ///< of padded at a time, where there are many rows
+    int64_t x_stride;        ///< elements from row to row, if uniform
+    bool is_direct;          ///< x is read where it is, else from a converted chunk
+    bool is_native;          ///< w is decoded in registers
+    int64_t library_columns; ///< rows of w that the library takes at a time; 0: own kernels
+    int64_t chunk_rows;      ///< rows of x done at a time
+    int64_t group_panels;    ///< panels in a worker's workspace
+    uint64_t x_bytes;        ///< workspace of the converted chunk
+    uint64_t worker_bytes;   ///< workspace of each worker
 } plan;
 
 /// One chunk of rows.
@@ -72,6 +76,7 @@ const berth_linear_isa* berth_linear_query_isa(void) {
 }
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 static int64_t count_rows(const berth_view* x) {
@@ -109,20 +114,36 @@ static const uint8_t* row_address(const berth_view* x, int64_t row, int64_t valu
     return (const uint8_t*)x->data + offset * value_bytes;
 }
 
-static void plan_worker(plan* p) {
-    const int64_t row_bytes = p->stretch * (int64_t)sizeof(float);
-    const int64_t panel_bytes = PANEL_ROWS * row_bytes;
-    const int64_t panels = ceil_div(p->columns, PANEL_ROWS);
+static int64_t panels_bytes(const plan* p) {
+    const int64_t panel_bytes = PANEL_ROWS * p->stretch * (int64_t)sizeof(float);
+    const int64_t bytes = (p->group_panels + !p->is_native) * panel_bytes;
+    if (p->stretch == p->padded) return bytes;
+    const int64_t tiles = ceil_div(at_most(p->rows, STRETCH_ROWS), TILE_ROWS);
+    return bytes + p->group_panels * tiles * SUMS_BYTES;
+}
+
+static void plan_worker(const berth_op_call* call, plan* p) {
+    const int64_t row_bytes = p->padded * (int64_t)sizeof(float);
+    const int64_t panel_bytes = PANEL_ROWS * p->stretch * (int64_t)sizeof(float);
     const int64_t fit = panel_bytes == 0 ? GROUP_PANELS : GROUP_BYTES / panel_bytes;
-    p->group_panels = at_most(at_most(fit, GROUP_PANELS), panels);
-    int64_t bytes = p->is_native ? 0 : DOT_GROUP * p->padded * (int64_t)sizeof(float);
-    if (p->rows > 1) {
-        bytes = (p->group_panels + !p->is_native) * panel_bytes;
-        const int64_t tiles = ceil_div(at_most(p->rows, STRETCH_ROWS), TILE_ROWS);
-        if (p->stretch < p->padded) bytes += p->group_panels * tiles * SUMS_BYTES;
+    p->group_panels = at_most(at_most(fit, GROUP_PANELS), ceil_div(p->columns, PANEL_ROWS));
+    int64_t bytes = p->k == 0 ? ALIGNMENT : 0; // so that empty panels have an address
+    // The last chunk may be a single row.
+    if (!p->is_native) bytes = at_least(bytes, DOT_GROUP * row_bytes);
+    if (p->rows > 1 && p->library_columns == 0) bytes = at_least(bytes, panels_bytes(p));
+    if (p->library_columns != 0 && call->inputs[1].dtype != BERTH_F32) {
+        bytes = at_least(bytes, p->library_columns * row_bytes);
     }
-    if (p->k == 0) bytes = ALIGNMENT; // so that empty panels have an address
     p->worker_bytes = berth_round_up((uint64_t)bytes, ALIGNMENT);
+}
+
+/// The library takes f32 with rows that do not overlap, and its dimensions are int.
+static bool suits_library(const berth_op_call* call, const plan* p) {
+    if (call->batch_invariant || p->rows < berth_gemm_library_query_rows()) return false;
+    const bool has_rows = !p->is_direct || p->x_stride >= p->k;
+    const int64_t largest = at_least(at_least(p->rows, p->columns), at_least(p->k, p->x_stride));
+    return has_rows && p->k > 0 && call->outputs[0].dtype == BERTH_F32 && largest <= INT32_MAX &&
+           call->inputs[1].strides[0] <= INT32_MAX;
 }
 
 static void plan_call(const berth_op_call* call, plan* p) {
@@ -136,7 +157,11 @@ static void plan_call(const berth_op_call* call, plan* p) {
     p->chunk_rows = p->is_direct ? p->rows : at_most(p->rows, CHUNK_ROWS);
     const uint64_t chunk_bytes = (uint64_t)(p->chunk_rows * p->padded) * sizeof(float);
     p->x_bytes = p->is_direct ? 0 : berth_round_up(chunk_bytes, ALIGNMENT);
-    plan_worker(p);
+    if (suits_library(call, p)) {
+        const int64_t fit = LIBRARY_BYTES / (p->padded * (int64_t)sizeof(float));
+        p->library_columns = at_most(at_least(fit, LIBRARY_COLUMNS), p->columns);
+    }
+    plan_worker(call, p);
 }
 
 uint64_t berth_cpu_linear_scratch(const berth_op_call* call) {
@@ -323,6 +348,39 @@ static void many_rows_by_tile(void* context, int64_t begin, int64_t end, uint32_
     do_panels(j, 0, panels, begin * TILE_ROWS, row_end, worker_space(j, worker));
 }
 
+static void fill_with_bias(const job* j, int64_t first, int64_t columns) {
+    const plan* p = j->plan;
+    for (int64_t r = 0; r < j->rows; r++) {
+        float* y = (float*)(void*)j->y + r * p->columns + first;
+        for (int64_t c = 0; c < columns; c++)
+            y[c] = j->bias == NULL ? 0.0f : j->bias[first + c];
+    }
+}
+
+/// Items are rows of w.
+static void many_rows_by_library(void* context, int64_t begin, int64_t end, uint32_t worker) {
+    const job* j = context;
+    const plan* p = j->plan;
+    const int64_t value_bytes = sizeof(float);
+    const bool is_f32 = j->w_dtype == BERTH_F32;
+    for (int64_t first = begin; first < end; first += p->library_columns) {
+        const int64_t columns = at_most(p->library_columns, end - first);
+        float* space = worker_space(j, worker);
+        const float* w = is_f32 ? (const float*)(const void*)w_address(j, first, 0) : space;
+        if (!is_f32) decode_rows(j, first, columns, 0, p->k, space);
+        fill_with_bias(j, first, columns);
+        berth_gemm_library_multiply(j->rows,
+                                    columns,
+                                    p->k,
+                                    j->x,
+                                    j->x_stride,
+                                    w,
+                                    is_f32 ? j->w_row_bytes / value_bytes : p->k,
+                                    (float*)(void*)j->y + first,
+                                    p->columns);
+    }
+}
+
 /// Items that make a worker's waking worth while, each of `products` multiply-adds.
 static int64_t grain_of(int64_t products) {
     return products >= WORKER_PRODUCTS ? 1 : ceil_div(WORKER_PRODUCTS, products + 1);
@@ -333,6 +391,12 @@ static void do_chunk(job* j, berth_team* team) {
     if (j->rows == 1) {
         const int64_t grain = grain_of(p->k * DOT_GROUP) * DOT_GROUP;
         berth_team_for(team, p->columns, grain, one_row, j);
+        return;
+    }
+    if (p->library_columns != 0) {
+        // One piece a worker, as each makes the library pack all of x again.
+        const int64_t share = ceil_div(p->columns, berth_team_worker_count(team));
+        berth_team_for(team, p->columns, at_least(share, LIBRARY_COLUMNS), many_rows_by_library, j);
         return;
     }
     const int64_t panels = ceil_div(p->columns, PANEL_ROWS);
