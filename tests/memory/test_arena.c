@@ -316,12 +316,17 @@ static void trim_spares_frames_holds_and_what_is_to_be_kept(void** state) {
     assert_int_equal(berth_arena_trim(kit->arena, 0, true), 3 * G);
 }
 
+/// Pops a frame of four granules that a pending write still comes to.
+static void pop_under_work(arena_kit* kit, const berth_frame* frame) {
+    static unsigned char source[4 * KIT_GRANULE];
+    memory_kit_enqueue_write(kit->base.stream, frame->base, source, sizeof source);
+    berth_arena_pop(kit->arena, frame);
+}
+
 static void nothing_is_unmapped_under_work_that_is_pending(void** state) {
     arena_kit* kit = *state;
-    static unsigned char source[4 * KIT_GRANULE];
-    berth_frame frame = push(kit, sizeof source);
-    memory_kit_enqueue_write(kit->base.stream, frame.base, source, sizeof source);
-    berth_arena_pop(kit->arena, &frame);
+    berth_frame frame = push(kit, 4 * G);
+    pop_under_work(kit, &frame);
     // M4: unmapped now, the write would crash when it runs.
     assert_int_equal(berth_arena_trim(kit->arena, 0, false), 0);
     assert_int_equal(stats_of(kit).mapped_bytes, 4 * G);
@@ -331,16 +336,13 @@ static void nothing_is_unmapped_under_work_that_is_pending(void** state) {
 
 static void a_ticket_says_nothing_of_work_enqueued_after_it(void** state) {
     arena_kit* kit = *state;
-    static unsigned char source[4 * KIT_GRANULE];
-    berth_frame frame = push(kit, sizeof source);
-    memory_kit_enqueue_write(kit->base.stream, frame.base, source, sizeof source);
-    berth_arena_pop(kit->arena, &frame);
+    berth_frame frame = push(kit, 4 * G);
+    pop_under_work(kit, &frame);
     assert_int_equal(berth_arena_trim(kit->arena, 0, false), 0); // issues a ticket
     uint64_t ticket = 0;
     assert_ok(berth_stream_record(kit->base.stream, &ticket));
-    assert_ok(berth_arena_push(kit->arena, sizeof source, NULL, &frame));
-    memory_kit_enqueue_write(kit->base.stream, frame.base, source, sizeof source);
-    berth_arena_pop(kit->arena, &frame);
+    assert_ok(berth_arena_push(kit->arena, 4 * G, NULL, &frame));
+    pop_under_work(kit, &frame);
     assert_ok(berth_stream_wait(kit->base.stream, ticket)); // the old one is done now
     assert_int_equal(berth_arena_trim(kit->arena, 0, false), 0);
     assert_int_equal(berth_arena_trim(kit->arena, 0, true), 4 * G);

@@ -232,13 +232,19 @@ static void trim_gives_back_all_but_what_is_to_be_kept(void** state) {
     assert_int_equal(stats_of(kit).mapped_bytes, 0);
 }
 
-static void nothing_is_unmapped_under_work_that_is_pending(void** state) {
-    pool_kit* kit = *state; // the device runs nothing before it is waited for
+/// Gives a block of four granules back that a pending write of `stream` still comes to.
+static void give_under_work(pool_kit* kit, berth_stream* stream) {
     static unsigned char source[4 * KIT_GRANULE];
     berth_block block;
     assert_ok(berth_pool_take(kit->pool, sizeof source, NULL, &block));
-    memory_kit_enqueue_write(kit->base.stream, block.data, source, sizeof source);
+    memory_kit_enqueue_write(stream, block.data, source, sizeof source);
+    if (stream != kit->base.stream) memory_kit_order_streams(kit->base.stream, stream);
     berth_pool_give(kit->pool, &block);
+}
+
+static void nothing_is_unmapped_under_work_that_is_pending(void** state) {
+    pool_kit* kit = *state; // the device runs nothing before it is waited for
+    give_under_work(kit, kit->base.stream);
     // M4: unmapped now, the write would crash when it runs.
     assert_int_equal(berth_pool_trim(kit->pool, 0, false), 0);
     assert_int_equal(stats_of(kit).mapped_bytes, 4 * G);
@@ -248,11 +254,7 @@ static void nothing_is_unmapped_under_work_that_is_pending(void** state) {
 
 static void a_trim_that_may_block_waits_for_the_work(void** state) {
     pool_kit* kit = *state;
-    static unsigned char source[4 * KIT_GRANULE];
-    berth_block block;
-    assert_ok(berth_pool_take(kit->pool, sizeof source, NULL, &block));
-    memory_kit_enqueue_write(kit->base.stream, block.data, source, sizeof source);
-    berth_pool_give(kit->pool, &block);
+    give_under_work(kit, kit->base.stream);
     assert_int_equal(berth_pool_trim(kit->pool, 0, true), 4 * G);
 }
 
@@ -275,14 +277,9 @@ static void later_work_of_the_same_stream_takes_a_block_at_once(void** state) {
 
 static void nothing_is_unmapped_under_work_that_the_stream_waits_for(void** state) {
     pool_kit* kit = *state;
-    static unsigned char source[4 * KIT_GRANULE];
     berth_stream* other = NULL;
     assert_ok(berth_stream_create(kit->base.device, &other));
-    berth_block block;
-    assert_ok(berth_pool_take(kit->pool, sizeof source, NULL, &block));
-    memory_kit_enqueue_write(other, block.data, source, sizeof source);
-    memory_kit_order_streams(kit->base.stream, other);
-    berth_pool_give(kit->pool, &block);
+    give_under_work(kit, other);
     assert_int_equal(berth_pool_trim(kit->pool, 0, false), 0);
     assert_int_equal(stats_of(kit).mapped_bytes, 4 * G);
     assert_int_equal(berth_pool_trim(kit->pool, 0, true), 4 * G);
