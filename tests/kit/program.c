@@ -13,11 +13,13 @@
 #include "random.h"
 
 enum {
-    SLOTS = 12,   ///< tensors that a step's ops choose from
-    KEPT = 10,    ///< tensors that live on across steps
-    KINDS = 3,    ///< kinds of step; a kind may nest lower ones
-    MAX_OPS = 24, ///< ops a step, nested ones not counted
-    LONGEST = 40, ///< largest symbol value
+    SLOTS = 12,     ///< tensors that a step's ops choose from
+    KEPT = 10,      ///< tensors that live on across steps
+    KINDS = 3,      ///< kinds of step; a kind may nest lower ones
+    MAX_OPS = 24,   ///< ops a step, nested ones not counted
+    LONGEST = 24,   ///< largest symbol value
+    LARGEST = 2000, ///< elements of a tensor that is kept in play
+    WIDEST = 500,   ///< longest row that goes into a product
 };
 
 typedef struct program {
@@ -177,7 +179,7 @@ static void run_reduction(program* p, uint32_t slot) {
         berth_release(weight);
     } else if (op == 2) {
         put(p, to, berth_sum(p->ctx, operand(p, slot), dim, true));
-    } else {
+    } else if (berth_tensor_count(x) > 0) {
         berth_tensor* index = berth_argmax(p->ctx, x, dim, false);
         digest(p, index);
         berth_release(index);
@@ -188,6 +190,7 @@ static void run_product(program* p, uint32_t slot) {
     const int64_t inner = berth_tensor_dim(p->slots[slot], -1);
     const uint32_t to = pick(p, SLOTS);
     const int64_t dims[2] = {pick_dim(p), inner};
+    if (inner > WIDEST) return;
     berth_tensor* weight = make(p, 2, dims);
     put(p, to, berth_linear(p->ctx, operand(p, slot), weight, NULL));
     berth_release(weight);
@@ -301,7 +304,7 @@ static void run_op(program* p) {
 /// Tensors grow by cat and products; the programs are to stay small.
 static void drop_large(program* p) {
     for (size_t i = 0; i < SLOTS; ++i) {
-        if (p->slots[i] == NULL || berth_tensor_count(p->slots[i]) < 20000) continue;
+        if (p->slots[i] == NULL || berth_tensor_count(p->slots[i]) < LARGEST) continue;
         berth_release(p->slots[i]);
         p->slots[i] = NULL;
     }
