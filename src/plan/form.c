@@ -141,8 +141,8 @@ static void propose_identities(fitter* self) {
     }
 }
 
-/// The line through two samples with different values of `symbol`, if its coefficients are integers
-/// and it is no constant. False otherwise.
+/// The line through two samples with different values of `symbol`. False if its coefficients are no
+/// integers.
 static bool line_through(const fitter* self, uint16_t symbol, berth_form* out) {
     const int64_t s0 = symbol_at(self, 0, symbol);
     const int64_t v0 = self->samples->values[0];
@@ -151,7 +151,7 @@ static bool line_through(const fitter* self, uint16_t symbol, berth_form* out) {
         const int64_t dv = self->samples->values[i] - v0;
         if (ds == 0) continue;
         int64_t rise;
-        if (dv == 0 || dv % ds != 0 || !berth_mul_i64(dv / ds, s0, &rise)) return false;
+        if (dv % ds != 0 || !berth_mul_i64(dv / ds, s0, &rise)) return false;
         *out = (berth_form){.kind = BERTH_FORM_AFFINE, .a = symbol, .scale = dv / ds};
         return berth_add_i64(v0, -rise, &out->add);
     }

@@ -25,10 +25,10 @@ typedef struct builder {
     uint32_t* by_start; ///< [count] positions
     uint32_t* by_end;   ///< [count] positions
     uint32_t* alive;    ///< [count] positions alive, ascending
-    edge* edges;        ///< [3 * count]
+    edge* edges;        ///< [2 * count]
     uint32_t edge_count;
     uint32_t* rest_at; ///< [count + 1]
-    uint32_t* rests;   ///< [3 * count]
+    uint32_t* rests;   ///< [2 * count]
     uint32_t* mark;    ///< [count]
     uint32_t* stack;   ///< [REDUCE_BUDGET + edges of a value], bounded by count
 } builder;
@@ -93,8 +93,6 @@ static bool sweep(builder* self) {
             const uint32_t at = lower_index(self->alive, alive, self->by_end[gone]);
             memmove(self->alive + at, self->alive + at + 1, (alive - at - 1) * sizeof *self->alive);
             alive--;
-            if (at > 0 && at < alive)
-                self->edges[self->edge_count++] = (edge){self->alive[at - 1], self->alive[at]};
         }
         const uint32_t at = lower_index(self->alive, alive, position);
         if (at > 0) {
@@ -202,7 +200,7 @@ static berth_relation* freeze(const builder* self, const berth_host* host, size_
 /// Lays the builder's arrays out in `block`; measures only if it is NULL.
 static size_t lay_out(builder* self, char* block, size_t count, berth_sort_entry** entries) {
     const size_t items[] = {
-        count, count, count, count, count, count + 1, 3 * count, count, count + 1};
+        count, count, count, count, count, count + 1, 2 * count, count, count + 1};
     uint32_t** const arrays[] = {&self->order,
                                  &self->rank,
                                  &self->by_start,
@@ -216,7 +214,7 @@ static size_t lay_out(builder* self, char* block, size_t count, berth_sort_entry
     if (block != NULL) *entries = (berth_sort_entry*)(void*)block;
     total += berth_round_up(count * sizeof(berth_sort_entry), 16);
     if (block != NULL) self->edges = (edge*)(void*)(block + total);
-    total += berth_round_up(3 * count * sizeof(edge), 16);
+    total += berth_round_up(2 * count * sizeof(edge), 16);
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
         if (block != NULL) *arrays[i] = (uint32_t*)(void*)(block + total);
         total += berth_round_up(items[i] * sizeof(uint32_t), 16);

@@ -566,6 +566,19 @@ static void shapes_within_a_quantum_share_their_addresses(void** state) {
     fixture_fini(&f);
 }
 
+static void rounding_up_to_the_quantum_stays_inside_the_bucket(void** state) {
+    (void)state;
+    berth_plan_policy policy = default_policy();
+    policy.buckets = "list:1030";
+    step_fixture f = fixture_make(&policy);
+    for (int64_t s = 1000; s < 1003; s++) {
+        three_values(&f.tape, s);
+        (void)run_at(&f, s);
+    }
+    assert_int_equal(estimate_at(&f, 1025).frame_bytes, 2 * (1030 * 400 / 64 + 1) * 64);
+    fixture_fini(&f);
+}
+
 static void no_shape_inside_a_bucket_needs_more_than_its_corner(void** state) {
     (void)state;
     berth_plan_policy policy = default_policy();
@@ -706,6 +719,7 @@ int main(void) {
         cmocka_unit_test(estimates_answer_for_shapes_never_run_and_change_nothing),
         cmocka_unit_test(sizes_too_large_for_any_memory_are_unknown_not_wrong),
         cmocka_unit_test(shapes_within_a_quantum_share_their_addresses),
+        cmocka_unit_test(rounding_up_to_the_quantum_stays_inside_the_bucket),
         cmocka_unit_test(no_shape_inside_a_bucket_needs_more_than_its_corner),
         cmocka_unit_test(plans_and_memo_stay_within_their_bytes_whatever_shapes_come),
         cmocka_unit_test(a_plan_used_often_outlives_those_used_once),
