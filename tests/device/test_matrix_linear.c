@@ -124,6 +124,34 @@ static void every_type_agrees_with_double_arithmetic_on_every_instruction_set(vo
     }
 }
 
+static void weights_are_decoded_exactly_as_conversions_do(void** state) {
+    (void)state;
+    kit_seed(9);
+    for (size_t t = 0; t < COUNT(weight_types); t++) {
+        for (int isa = BERTH_CPU_ISA_PORTABLE; isa <= BERTH_CPU_ISA_AVX512; isa++) {
+            berth_cpu_set_isa((berth_cpu_isa)isa);
+            // Rows of the unit matrix pick single weights; the first alone is one row.
+            enum { ROWS = 256, COLUMNS = 7 };
+            linear l = make_linear(BERTH_F32, weight_types[t], ROWS, COLUMNS, ROWS, false);
+            float* w = matrix_as_f32(&l.w.view);
+            float* x = l.x.view.data;
+            for (int64_t i = 0; i < ROWS * ROWS; i++)
+                x[i] = i % (ROWS + 1) == 0 ? 1.0f : 0.0f;
+            for (int64_t rows = 1; rows <= ROWS; rows += ROWS - 1) {
+                l.call.inputs[0].dims[0] = rows;
+                l.call.outputs[0].dims[0] = rows;
+                matrix_run(BERTH_OP_LINEAR, &l.call);
+                const float* y = l.y.view.data;
+                for (int64_t i = 0; i < rows * COLUMNS; i++) {
+                    assert_true(y[i] == w[i % COLUMNS * ROWS + i / COLUMNS]);
+                }
+            }
+            free(w);
+            free_linear(&l);
+        }
+    }
+}
+
 static void rows_of_x_and_w_may_lie_anywhere(void** state) {
     (void)state;
     kit_seed(2);
@@ -318,6 +346,7 @@ static void empty_operands_give_empty_results_or_the_bias(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_agrees_with_double_arithmetic_on_every_instruction_set),
+        cmocka_unit_test(weights_are_decoded_exactly_as_conversions_do),
         cmocka_unit_test(rows_of_x_and_w_may_lie_anywhere),
         cmocka_unit_test(a_slice_of_the_weights_rows_gives_a_slice_of_the_outputs),
         cmocka_unit_test(a_row_has_the_same_bits_for_every_number_of_rows_and_threads),

@@ -33,7 +33,6 @@ typedef struct plan {
     int64_t stretch;         ///< of padded at a time, where there are many rows
     int64_t x_stride;        ///< elements from row to row, if uniform
     bool is_direct;          ///< x is read where it is, else from a converted chunk
-    bool is_native;          ///< w is decoded in registers
     int64_t library_columns; ///< rows of w that the library takes at a time; 0: own kernels
     int64_t chunk_rows;      ///< rows of x done at a time
     int64_t group_panels;    ///< panels in a worker's workspace
@@ -116,7 +115,7 @@ static const uint8_t* row_address(const berth_view* x, int64_t row, int64_t valu
 
 static int64_t panels_bytes(const plan* p) {
     const int64_t panel_bytes = PANEL_ROWS * p->stretch * (int64_t)sizeof(float);
-    const int64_t bytes = (p->group_panels + !p->is_native) * panel_bytes;
+    const int64_t bytes = p->group_panels * panel_bytes;
     if (p->stretch == p->padded) return bytes;
     const int64_t tiles = ceil_div(at_most(p->rows, STRETCH_ROWS), TILE_ROWS);
     return bytes + p->group_panels * tiles * SUMS_BYTES;
@@ -128,11 +127,9 @@ static void plan_worker(const berth_op_call* call, plan* p) {
     const int64_t fit = panel_bytes == 0 ? GROUP_PANELS : GROUP_BYTES / panel_bytes;
     p->group_panels = at_most(at_most(fit, GROUP_PANELS), ceil_div(p->columns, PANEL_ROWS));
     int64_t bytes = p->k == 0 ? ALIGNMENT : 0; // so that empty panels have an address
-    // The last chunk may be a single row.
-    if (!p->is_native) bytes = at_least(bytes, DOT_GROUP * row_bytes);
-    if (p->rows > 1 && p->library_columns == 0) bytes = at_least(bytes, panels_bytes(p));
+    if (p->rows > 1 && p->library_columns == 0) bytes += panels_bytes(p);
     if (p->library_columns != 0 && call->inputs[1].dtype != BERTH_F32) {
-        bytes = at_least(bytes, p->library_columns * row_bytes);
+        bytes += p->library_columns * row_bytes;
     }
     p->worker_bytes = berth_round_up((uint64_t)bytes, ALIGNMENT);
 }
@@ -153,7 +150,6 @@ static void plan_call(const berth_op_call* call, plan* p) {
     p->padded = ceil_div(p->k, BERTH_LINEAR_BLOCK) * BERTH_LINEAR_BLOCK;
     p->stretch = at_most(p->padded, STRETCH);
     p->is_direct = find_row_stride(x, &p->x_stride) && x->dtype == BERTH_F32 && p->padded == p->k;
-    p->is_native = berth_linear_query_isa()->dot[w->dtype] != NULL;
     p->chunk_rows = p->is_direct ? p->rows : at_most(p->rows, CHUNK_ROWS);
     const uint64_t chunk_bytes = (uint64_t)(p->chunk_rows * p->padded) * sizeof(float);
     p->x_bytes = p->is_direct ? 0 : berth_round_up(chunk_bytes, ALIGNMENT);
@@ -195,36 +191,15 @@ static const uint8_t* w_address(const job* j, int64_t row, int64_t k0) {
     return j->w + row * j->w_row_bytes + k0 / info->block_values * info->block_bytes;
 }
 
-/// Decodes k elements from k0 on of `rows` rows of w to f32 rows in `to`.
-static void decode_rows(
-    const job* j, int64_t first, int64_t rows, int64_t k0, int64_t k, float* to) {
-    const berth_to_f32_fn to_f32 = berth_convert_query_to_f32(j->w_dtype);
-    for (int64_t r = 0; r < rows; r++)
-        to_f32(w_address(j, first + r, k0), to + r * k, k);
-}
-
-static void dot_rows(const job* j, int64_t first, int64_t rows, float* space, float* out) {
-    const plan* p = j->plan;
-    if (p->is_native) {
-        j->isa->dot[j->w_dtype](
-            j->w + first * j->w_row_bytes, j->w_row_bytes, rows, j->x, p->k, out);
-        return;
-    }
-    for (int64_t r = 0; r < rows; r += DOT_GROUP) {
-        const int64_t group = at_most(DOT_GROUP, rows - r);
-        decode_rows(j, first + r, group, 0, p->k, space);
-        j->isa->dot[BERTH_F32](
-            (const uint8_t*)space, p->k * (int64_t)sizeof(float), group, j->x, p->k, out + r);
-    }
-}
-
 /// One row of x. Items are rows of w.
 static void one_row(void* context, int64_t begin, int64_t end, uint32_t worker) {
+    (void)worker;
     const job* j = context;
+    const berth_linear_dot_fn dot = j->isa->dot[j->w_dtype];
     float out[DOT_BLOCK];
     for (int64_t first = begin; first < end; first += DOT_BLOCK) {
         const int64_t rows = at_most(DOT_BLOCK, end - first);
-        dot_rows(j, first, rows, worker_space(j, worker), out);
+        dot(w_address(j, first, 0), j->w_row_bytes, rows, j->x, j->plan->k, out);
         if (j->bias != NULL) {
             for (int64_t i = 0; i < rows; i++)
                 out[i] += j->bias[first + i];
@@ -245,22 +220,17 @@ typedef struct group {
     int64_t k;            ///< of w; the panels are longer if it is no whole number of blocks
     int64_t panel_floats; ///< of one panel
     float* panels;
-    float* rows; ///< where rows of a type that is not native pass
     float* sums; ///< [STRETCH_ROWS / TILE_ROWS][p->group_panels] of tiles
 } group;
 
 static void pack_group(const job* j, const group* g) {
-    const int64_t row_bytes = g->k * (int64_t)sizeof(float);
     for (int64_t i = 0; i < g->count; i++) {
-        float* to = g->panels + i * g->panel_floats;
         const int64_t first = (g->first + i) * PANEL_ROWS;
-        const int64_t rows = panel_columns(j->plan, g->first + i);
-        if (j->plan->is_native) {
-            j->isa->pack[j->w_dtype](w_address(j, first, g->k0), j->w_row_bytes, rows, g->k, to);
-        } else {
-            decode_rows(j, first, rows, g->k0, g->k, g->rows);
-            j->isa->pack[BERTH_F32]((const uint8_t*)g->rows, row_bytes, rows, g->k, to);
-        }
+        j->isa->pack[j->w_dtype](w_address(j, first, g->k0),
+                                 j->w_row_bytes,
+                                 panel_columns(j->plan, g->first + i),
+                                 g->k,
+                                 g->panels + i * g->panel_floats);
     }
 }
 
@@ -326,8 +296,7 @@ static void do_panels(const job* j,
     const plan* p = j->plan;
     const int64_t step = p->stretch < p->padded ? STRETCH_ROWS : j->rows;
     group g = {.panels = space};
-    g.rows = g.panels + p->group_panels * PANEL_ROWS * p->stretch;
-    g.sums = g.rows + (p->is_native ? 0 : PANEL_ROWS * p->stretch);
+    g.sums = g.panels + p->group_panels * PANEL_ROWS * p->stretch;
     for (g.first = panel_begin; g.first < panel_end; g.first += p->group_panels) {
         g.count = at_most(p->group_panels, panel_end - g.first);
         for (int64_t row = row_begin; row < row_end; row += step) {
@@ -346,6 +315,14 @@ static void many_rows_by_tile(void* context, int64_t begin, int64_t end, uint32_
     const int64_t panels = ceil_div(j->plan->columns, PANEL_ROWS);
     const int64_t row_end = at_most(end * TILE_ROWS, j->rows);
     do_panels(j, 0, panels, begin * TILE_ROWS, row_end, worker_space(j, worker));
+}
+
+/// Decodes `rows` rows of w to f32 rows in `to`.
+static void decode_rows(const job* j, int64_t first, int64_t rows, float* to) {
+    const berth_to_f32_fn to_f32 = berth_convert_query_to_f32(j->w_dtype);
+    for (int64_t r = 0; r < rows; r++) {
+        to_f32(w_address(j, first + r, 0), to + r * j->plan->k, j->plan->k);
+    }
 }
 
 static void fill_with_bias(const job* j, int64_t first, int64_t columns) {
@@ -367,7 +344,7 @@ static void many_rows_by_library(void* context, int64_t begin, int64_t end, uint
         const int64_t columns = at_most(p->library_columns, end - first);
         float* space = worker_space(j, worker);
         const float* w = is_f32 ? (const float*)(const void*)w_address(j, first, 0) : space;
-        if (!is_f32) decode_rows(j, first, columns, 0, p->k, space);
+        if (!is_f32) decode_rows(j, first, columns, space);
         fill_with_bias(j, first, columns);
         berth_gemm_library_multiply(j->rows,
                                     columns,

@@ -52,8 +52,7 @@ typedef struct berth_linear_tile {
 
 typedef void (*berth_linear_tile_fn)(const berth_linear_tile* tile);
 
-/// One instruction set's part. `dot` and `pack` are indexed by berth_dtype; NULL where a type is
-/// not decoded in registers: its rows go through kernel_convert to f32 first.
+/// One instruction set's part. `dot` and `pack` are indexed by berth_dtype; NULL for integers.
 typedef struct berth_linear_isa {
     berth_linear_dot_fn dot[BERTH_DTYPE_COUNT];
     berth_linear_pack_fn pack[BERTH_DTYPE_COUNT];

@@ -63,6 +63,95 @@ LANES_INLINE pair decode_q4_1(const uint8_t* row, int64_t index) {
     return (pair){lanes_fma(low, scale, minimum), lanes_fma(high, scale, minimum)};
 }
 
+typedef struct int_pair {
+    lane_ints first;
+    lane_ints second;
+} int_pair;
+
+/// The values 0 .. 31 of a block of Q5_0 or Q5_1: a nibble of `quants` and a bit of `high` each.
+LANES_INLINE int_pair fives(const uint8_t* high, const uint8_t* quants) {
+    uint32_t bits;
+    memcpy(&bits, high, sizeof bits);
+    const lane_ints bytes = lane_ints_u8(quants);
+    return (int_pair){
+        lane_ints_or(lane_ints_and(bytes, 15), lane_ints_sixteens((uint16_t)(bits & 0xffff))),
+        lane_ints_or(lane_ints_right(bytes, 4), lane_ints_sixteens((uint16_t)(bits >> 16)))};
+}
+
+LANES_INLINE pair decode_q5_0(const uint8_t* row, int64_t index) {
+    const uint8_t* block = row + index * 22;
+    const lanes scale = lanes_set_f16(block);
+    const int_pair values = fives(block + 2, block + 6);
+    return (pair){lanes_mul(lanes_from_ints(lane_ints_add(values.first, -16)), scale),
+                  lanes_mul(lanes_from_ints(lane_ints_add(values.second, -16)), scale)};
+}
+
+LANES_INLINE pair decode_q5_1(const uint8_t* row, int64_t index) {
+    const uint8_t* block = row + index * 24;
+    const lanes scale = lanes_set_f16(block);
+    const lanes minimum = lanes_set_f16(block + 2);
+    const int_pair values = fives(block + 4, block + 8);
+    return (pair){lanes_fma(lanes_from_ints(values.first), scale, minimum),
+                  lanes_fma(lanes_from_ints(values.second), scale, minimum)};
+}
+
+/// Scale and offset of the 32 values of `part` of a block of Q4_K or Q5_K: value v stands for
+/// v * scale + offset. All products are exact, so the sum alone rounds.
+typedef struct k_scale {
+    lanes scale;
+    lanes offset;
+} k_scale;
+
+LANES_INLINE k_scale scale_of_k(const uint8_t* block, int part) {
+    const uint8_t* packed = block + 4;
+    int scale = packed[part & 3];
+    int minimum = packed[(part & 3) + 4];
+    if (part < 4) {
+        scale &= 63;
+        minimum &= 63;
+    } else {
+        const int both = packed[part + 4];
+        scale = (both & 15) | scale >> 6 << 4;
+        minimum = both >> 4 | minimum >> 6 << 4;
+    }
+    const lanes minimums = lanes_mul(lanes_set_f16(block + 2), lanes_set((float)minimum));
+    return (k_scale){lanes_mul(lanes_set_f16(block), lanes_set((float)scale)),
+                     lanes_mul(minimums, lanes_set(-1.0f))};
+}
+
+/// Sixteen values of Q4_K: the lower nibbles of `quants` for even parts, the upper ones for odd.
+LANES_INLINE lane_ints nibbles_of_part(const uint8_t* quants, int part) {
+    return lane_ints_and(lane_ints_right(lane_ints_u8(quants), 4 * (part & 1)), 15);
+}
+
+LANES_INLINE pair decode_q4_k(const uint8_t* row, int64_t index) {
+    const uint8_t* block = row + index / 8 * 144;
+    const int part = (int)(index % 8);
+    const uint8_t* quants = block + 16 + 32 * (part / 2);
+    const k_scale k = scale_of_k(block, part);
+    const lane_ints first = nibbles_of_part(quants, part);
+    const lane_ints second = nibbles_of_part(quants + LANES, part);
+    return (pair){lanes_fma(lanes_from_ints(first), k.scale, k.offset),
+                  lanes_fma(lanes_from_ints(second), k.scale, k.offset)};
+}
+
+/// Sixteen values of Q5_K: as Q4_K, and bit `part` of each byte of `high`.
+LANES_INLINE lane_ints fives_of_part(const uint8_t* quants, const uint8_t* high, int part) {
+    const lane_ints bits = lane_ints_and(lane_ints_right(lane_ints_u8(high), part), 1);
+    return lane_ints_or(nibbles_of_part(quants, part), lane_ints_left(bits, 4));
+}
+
+LANES_INLINE pair decode_q5_k(const uint8_t* row, int64_t index) {
+    const uint8_t* block = row + index / 8 * 176;
+    const int part = (int)(index % 8);
+    const uint8_t* quants = block + 48 + 32 * (part / 2);
+    const k_scale k = scale_of_k(block, part);
+    const lane_ints first = fives_of_part(quants, block + 16, part);
+    const lane_ints second = fives_of_part(quants + LANES, block + 16 + LANES, part);
+    return (pair){lanes_fma(lanes_from_ints(first), k.scale, k.offset),
+                  lanes_fma(lanes_from_ints(second), k.scale, k.offset)};
+}
+
 /// Sixteen values of Q6_K: a nibble each from `low`, two bits each from `high`.
 LANES_INLINE lanes
 sixteen_of_q6_k(const uint8_t* low, int low_bit, const uint8_t* high, int high_bit, float scale) {
@@ -206,6 +295,10 @@ LANES_INLINE void pack(decode_fn* decode,
     X(Q8_0, q8_0, 0,  34)  \
     X(Q4_0, q4_0, 0,  18)  \
     X(Q4_1, q4_1, 0,  20)  \
+    X(Q5_0, q5_0, 0,  22)  \
+    X(Q5_1, q5_1, 0,  24)  \
+    X(Q4_K, q4_k, 0,  18)  \
+    X(Q5_K, q5_k, 0,  22)  \
     X(Q6_K, q6_k, 0,  26)
 // clang-format on
 

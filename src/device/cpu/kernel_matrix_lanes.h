@@ -82,6 +82,11 @@ LANES_INLINE lane_ints lane_ints_left(lane_ints a, int bits) {
     return _mm512_sll_epi32(a, _mm_cvtsi32_si128(bits));
 }
 
+/// 16 in the lanes whose bit is set, else 0.
+LANES_INLINE lane_ints lane_ints_sixteens(uint16_t bits) {
+    return _mm512_maskz_set1_epi32((__mmask16)bits, 16);
+}
+
 LANES_INLINE lanes lanes_from_ints(lane_ints a) { return _mm512_cvtepi32_ps(a); }
 
 #elif defined(LANES_AVX2)
@@ -178,6 +183,16 @@ LANES_INLINE lane_ints lane_ints_right(lane_ints a, int bits) {
 LANES_INLINE lane_ints lane_ints_left(lane_ints a, int bits) {
     const __m128i count = _mm_cvtsi32_si128(bits);
     return (lane_ints){_mm256_sll_epi32(a.low, count), _mm256_sll_epi32(a.high, count)};
+}
+
+LANES_INLINE lane_ints lane_ints_sixteens(uint16_t bits) {
+    const __m256i low = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i high = _mm256_slli_epi32(low, 8);
+    const __m256i all = _mm256_set1_epi32(bits);
+    const __m256i sixteen = _mm256_set1_epi32(16);
+    return (lane_ints){
+        _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_and_si256(all, low), low), sixteen),
+        _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_and_si256(all, high), high), sixteen)};
 }
 
 LANES_INLINE lanes lanes_from_ints(lane_ints a) {
@@ -284,6 +299,12 @@ LANES_INLINE lane_ints lane_ints_right(lane_ints a, int bits) {
 LANES_INLINE lane_ints lane_ints_left(lane_ints a, int bits) {
     EACH_LANE a.at[i] <<= bits;
     return a;
+}
+
+LANES_INLINE lane_ints lane_ints_sixteens(uint16_t bits) {
+    lane_ints r;
+    EACH_LANE r.at[i] = (bits >> i & 1) << 4;
+    return r;
 }
 
 LANES_INLINE lanes lanes_from_ints(lane_ints a) {
