@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of element types.
-#include "berth/dtype.h"
+#include "base/dtype.h"
 
-const berth_dtype_info* berth_dtype_query_info(berth_dtype dtype) {
-    static const berth_dtype_info infos[BERTH_DTYPE_COUNT] = {
+const berth_dtype_info berth_dtype_infos[BERTH_DTYPE_COUNT] = {
 #define DTYPE_INFO(name, text, block_values, block_bytes, kind)                                    \
     [BERTH_##name] = {text, block_values, block_bytes, BERTH_DTYPE_KIND_##kind},
-        BERTH_DTYPE_MAP(DTYPE_INFO)
+    BERTH_DTYPE_MAP(DTYPE_INFO)
 #undef DTYPE_INFO
-    };
-    return (unsigned)dtype < BERTH_DTYPE_COUNT ? &infos[dtype] : NULL;
+};
+
+const berth_dtype_info* berth_dtype_query_info(berth_dtype dtype) {
+    return (unsigned)dtype < BERTH_DTYPE_COUNT ? &berth_dtype_infos[dtype] : NULL;
 }

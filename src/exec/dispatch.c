@@ -119,11 +119,10 @@ static bool may_continue(const berth_context* context,
         return false;
     if (storage->home != &context->home || tensor->home != &context->home) return false;
     if (storage->kind == BERTH_STORAGE_FOREIGN ||
-        atomic_load_explicit(&storage->pins, memory_order_acquire) != 0 ||
-        atomic_load_explicit(&storage->is_shared, memory_order_acquire))
+        atomic_load_explicit(&storage->marks, memory_order_acquire) != 0)
         return false;
     if (!tensor->is_dense) return false;
-    const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)tensor->dtype);
+    const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
     const uint64_t bytes = (uint64_t)berth_shape_count(tensor->rank, tensor->dims) /
                            info->block_values * info->block_bytes;
     if (bytes != frame->output_bytes) return false;
@@ -158,56 +157,6 @@ static berth_status copy_target(berth_context* context, berth_op_frame* frame) {
     return BERTH_OK;
 }
 
-berth_status berth_context_new_tensor(berth_context* context,
-                                      const berth_view* shape,
-                                      uint64_t bytes,
-                                      berth_tensor** out_tensor) {
-    *out_tensor = NULL;
-    berth_home* home = &context->home;
-    berth_storage* storage = berth_storage_new(home);
-    if (storage == NULL) return BERTH_ERR_OUT_OF_MEMORY;
-    berth_tensor* tensor = berth_tensor_new(home);
-    if (tensor == NULL) {
-        berth_storage_discard(home, storage);
-        return BERTH_ERR_OUT_OF_MEMORY;
-    }
-    storage->size_bytes = bytes;
-    storage->rounded_bytes = berth_round_up(bytes, BERTH_ALIGNMENT);
-    storage->ledger = NULL;
-    storage->is_overdue = false;
-    storage->is_read_only = false;
-    atomic_store_explicit(&storage->pins, 0, memory_order_relaxed);
-    atomic_store_explicit(&storage->is_shared, false, memory_order_relaxed);
-    berth_run* run = context->run;
-    berth_status status;
-    if (run != NULL) {
-        status = berth_run_place(context, run, storage, shape);
-    } else {
-        status = berth_pool_take(home->pool, bytes, NULL, &storage->block);
-        storage->data = storage->block.data;
-        storage->kind = BERTH_STORAGE_POOL;
-    }
-    if (status != BERTH_OK) {
-        berth_tensor_discard(home, tensor);
-        berth_storage_discard(home, storage);
-        return status;
-    }
-    if (context->runtime->poison >= BERTH_POISON_ALLOC &&
-        !berth_device_is_async(home->stream->device))
-        memset(storage->data, BERTH_POISON_ALLOC_BYTE, bytes);
-    tensor->dtype = (uint8_t)shape->dtype;
-    tensor->rank = (uint8_t)shape->rank;
-    tensor->is_dense = true;
-    tensor->storage = storage;
-    tensor->offset_bytes = 0;
-    for (int32_t i = 0; i < shape->rank; ++i) {
-        tensor->dims[i] = shape->dims[i];
-        tensor->strides[i] = shape->strides[i];
-    }
-    *out_tensor = tensor;
-    return BERTH_OK;
-}
-
 /// The moved operand's handle becomes the output's.
 static void continue_tensor(berth_op_frame* frame) {
     berth_tensor* tensor = frame->operands[frame->in_place];
@@ -226,9 +175,7 @@ static berth_status infer(berth_context* context, berth_op_frame* frame) {
     if ((frame->moved & (frame->moved - 1)) != 0) BERTH_TRY(check_moves(frame));
     BERTH_TRY(frame->desc->infer(&frame->call));
     berth_view* out = &frame->call.outputs[0];
-    BERTH_TRY(berth_shape_measure(out->dtype, out->rank, out->dims, NULL, &frame->output_bytes));
-    berth_shape_dense_strides(out->dtype, out->rank, out->dims, out->strides);
-    return BERTH_OK;
+    return berth_shape_lay_out(out, &frame->output_bytes);
 }
 
 static void note_foreign_uses(berth_context* context, const berth_op_frame* frame) {

@@ -169,13 +169,6 @@ berth_tensor* berth_dispatch_locked(berth_context* context,
                                     const void* params,
                                     size_t params_bytes);
 
-/// A dense tensor on a new storage of undefined content. Under the lock, inside an event that has
-/// been begun.
-berth_status berth_context_new_tensor(berth_context* context,
-                                      const berth_view* shape,
-                                      uint64_t bytes,
-                                      berth_tensor** out_tensor);
-
 /// Removes berth_move()'s tag.
 static inline berth_tensor* berth_untag(const berth_tensor* operand) {
     return (berth_tensor*)((uintptr_t)operand & ~(uintptr_t)1);

@@ -70,21 +70,21 @@ void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count,
     run->next_event = e + 1;
 }
 
-void berth_run_add_overdue(berth_context* context, berth_run* run, berth_storage* storage) {
+bool berth_run_add_overdue(berth_context* context, berth_run* run, uint32_t value) {
     berth_home* home = &context->home;
+    berth_storage* storage = run->ledger.slots[value];
     run->late = true;
     // what the pool or its owner holds is in nobody's way
-    if (storage->kind != BERTH_STORAGE_FRAME || storage->is_overdue) return;
+    if (storage->kind != BERTH_STORAGE_FRAME || storage->is_overdue) return true;
     const berth_overdue entry = {
         .begin = storage->data,
         .end = storage->data + storage->rounded_bytes,
         .storage = storage,
     };
-    if (berth_overdue_vec_push(&home->overdue, home->host, entry) != BERTH_OK) {
-        berth_run_side_exit(run);
-        return;
-    }
+    if (berth_overdue_vec_push(&home->overdue, home->host, entry) != BERTH_OK) return false;
     storage->is_overdue = true;
+    storage->is_special = true;
+    return true;
 }
 
 /// Writes one value down; the run becomes untracked if it cannot be.
@@ -134,10 +134,7 @@ berth_status berth_run_place_in_pool(berth_context* context,
                                      berth_run* run,
                                      berth_storage* storage,
                                      const berth_view* shape) {
-    BERTH_TRY(berth_pool_take(
-        context->home.pool, storage->size_bytes, &run->reservation, &storage->block));
-    storage->data = storage->block.data;
-    storage->kind = BERTH_STORAGE_POOL;
+    BERTH_TRY(berth_storage_take_from_pool(&context->home, storage, &run->reservation));
     note_value(run, 0, (uint8_t)shape->dtype, shape->rank, shape->dims);
     if (run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_OK;
     storage->ledger = &run->ledger;
@@ -225,8 +222,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
     berth_home* home = &context->home;
     if (storage->is_overdue) berth_overdue_remove(home, storage);
     berth_storage_lock(storage);
-    const bool may_move = atomic_load_explicit(&storage->pins, memory_order_acquire) == 0 &&
-                          !atomic_load_explicit(&storage->is_shared, memory_order_acquire);
+    const bool may_move = atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
     berth_block block;
     if (may_move &&
         berth_pool_take(home->pool, storage->size_bytes, &run->reservation, &block) == BERTH_OK) {
@@ -238,6 +234,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
                               BERTH_COPY_DEVICE_TO_DEVICE) == BERTH_OK) {
             if (home->poisons) BERTH_POISON_REGION(storage->data, storage->rounded_bytes);
             storage->kind = BERTH_STORAGE_POOL;
+            storage->is_special = true;
             storage->block = block;
             storage->data = block.data;
             berth_storage_unlock(storage);
@@ -246,6 +243,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
         berth_pool_give(home->pool, &block);
     }
     storage->kind = BERTH_STORAGE_HELD;
+    storage->is_special = true;
     berth_storage_unlock(storage);
     // room for both was made at the step's begin
     BERTH_CHECK(1, home->overdue.count < home->overdue.capacity);

@@ -16,9 +16,9 @@ void berth_run_side_exit(berth_run* run);
 /// Writes an event down; on any failure the run becomes untracked.
 void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag);
 
-/// Puts a value that outlived its planned death on the home's list; without host memory the run
-/// leaves its trace instead.
-void berth_run_add_overdue(berth_context* context, berth_run* run, berth_storage* storage);
+/// Puts a value that outlived its planned death on the home's list; false without host memory: then
+/// the run must leave its trace.
+bool berth_run_add_overdue(berth_context* context, berth_run* run, uint32_t value);
 
 /// Serves a value from the pool: recorded, or not placed by its plan.
 berth_status berth_run_place_in_pool(berth_context* context,
@@ -43,23 +43,22 @@ static inline void berth_run_begin_event(
     if (run->mode == BERTH_RUN_MODE_REPLAY) {
         const berth_path* path = run->path;
         const uint32_t e = run->next_event;
-        if (e > 0) {
-            const uint32_t end = path->expired_at[e];
-            for (uint32_t i = path->expired_at[e - 1]; i < end; ++i) {
-                berth_storage* storage = run->ledger.slots[path->expired[i]];
-                if (storage != NULL) berth_run_add_overdue(context, run, storage);
-            }
+        const berth_trace_event* expected = &path->events[e];
+        // expired_at[0] is 0 and stands for the event before the first
+        const uint32_t* value = path->expired + path->expired_at[e - (e > 0)];
+        const uint32_t* end = path->expired + path->expired_at[e];
+        bool is_clear = true;
+        for (; value != end; ++value) {
+            if (run->ledger.slots[*value] != NULL)
+                is_clear = berth_run_add_overdue(context, run, *value) && is_clear;
         }
-        if (run->mode == BERTH_RUN_MODE_REPLAY) {
-            const berth_trace_event* expected = &path->events[e];
-            if (e < path->event_count && expected->kind == kind &&
-                expected->value_count == value_count && expected->tag == tag) {
-                run->ledger.event = e;
-                run->next_event = e + 1;
-                return;
-            }
-            berth_run_side_exit(run);
+        if (is_clear && e < path->event_count && expected->kind == kind &&
+            expected->value_count == value_count && expected->tag == tag) {
+            run->ledger.event = e;
+            run->next_event = e + 1;
+            return;
         }
+        berth_run_side_exit(run);
     }
     if (run->mode == BERTH_RUN_MODE_RECORD) berth_run_record_event(run, kind, value_count, tag);
 }
@@ -111,12 +110,51 @@ static inline berth_status berth_run_place(berth_context* context,
     if (context->home.poisons) BERTH_UNPOISON_REGION(data, storage->size_bytes);
     storage->data = data;
     storage->kind = BERTH_STORAGE_FRAME;
+    storage->is_special = context->home.is_watchful;
     storage->ledger = &run->ledger;
     storage->value = value;
     run->ledger.slots[value] = storage;
     ++run->ledger.live_count;
     run->next_value = value + 1;
     berth_run_count_value(run, storage->rounded_bytes);
+    return BERTH_OK;
+}
+
+/// A dense tensor on a new storage of undefined content, of `shape` and its `bytes`; inside an
+/// event that has been begun.
+static inline berth_status berth_context_new_tensor(berth_context* context,
+                                                    const berth_view* shape,
+                                                    uint64_t bytes,
+                                                    berth_tensor** out_tensor) {
+    berth_home* home = &context->home;
+    berth_storage* storage = berth_storage_new(home);
+    if (storage == NULL) return BERTH_ERR_OUT_OF_MEMORY;
+    berth_tensor* tensor = berth_tensor_new(home);
+    if (tensor == NULL) {
+        berth_storage_discard(home, storage);
+        return BERTH_ERR_OUT_OF_MEMORY;
+    }
+    storage->size_bytes = bytes;
+    storage->rounded_bytes = berth_round_up(bytes, BERTH_ALIGNMENT);
+    berth_run* run = context->run;
+    const berth_status status = run != NULL ? berth_run_place(context, run, storage, shape)
+                                            : berth_storage_take_from_pool(home, storage, NULL);
+    if (status != BERTH_OK) {
+        berth_tensor_discard(home, tensor);
+        berth_storage_discard(home, storage);
+        return status;
+    }
+    if (home->fills_on_alloc) memset(storage->data, BERTH_POISON_ALLOC_BYTE, bytes);
+    tensor->dtype = (uint8_t)shape->dtype;
+    tensor->rank = (uint8_t)shape->rank;
+    tensor->is_dense = true;
+    tensor->storage = storage;
+    tensor->offset_bytes = 0;
+    for (int32_t i = 0; i < shape->rank; ++i) {
+        tensor->dims[i] = shape->dims[i];
+        tensor->strides[i] = shape->strides[i];
+    }
+    *out_tensor = tensor;
     return BERTH_OK;
 }
 

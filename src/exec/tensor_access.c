@@ -46,10 +46,7 @@ static berth_status adopt_memory(berth_context* context,
     storage->kind = BERTH_STORAGE_FOREIGN;
     storage->data = data;
     storage->size_bytes = storage->rounded_bytes = bytes;
-    storage->ledger = NULL;
-    storage->is_overdue = false;
-    atomic_store(&storage->pins, 0);
-    atomic_store(&storage->is_shared, false);
+    storage->is_special = true;
     tensor->storage = storage;
     tensor->offset_bytes = 0;
     *out_tensor = tensor;
@@ -106,7 +103,7 @@ int64_t berth_tensor_count(const berth_tensor* tensor) {
 }
 
 uint64_t berth_tensor_bytes(const berth_tensor* tensor) {
-    const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)tensor->dtype);
+    const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
     return (uint64_t)berth_tensor_count(tensor) / info->block_values * info->block_bytes;
 }
 
@@ -137,7 +134,7 @@ static bool has_host_access(const berth_home* home) {
 
 /// Copies the elements row by row where the device's memory can be read by the host.
 static void gather(const berth_tensor* tensor, unsigned char* to) {
-    const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)tensor->dtype);
+    const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
     const int32_t last = tensor->rank - 1;
     const int64_t row = last < 0 ? 1 : tensor->dims[last] / info->block_values;
     const int64_t step = last < 0 ? 1 : tensor->strides[last];
@@ -214,7 +211,7 @@ berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
     berth_status status = berth_stream_synchronize(storage->home->stream);
     if (status == BERTH_OK) status = berth_storage_wait_uses(storage);
     if (status == BERTH_OK) {
-        atomic_fetch_add_explicit(&storage->pins, 1, memory_order_acq_rel);
+        atomic_fetch_add_explicit(&storage->marks, 1, memory_order_acq_rel);
         *out_data = berth_tensor_data(tensor);
     }
     berth_home_unlock(storage->home);
@@ -223,6 +220,6 @@ berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
 
 void berth_tensor_unmap(berth_tensor* tensor) {
     if (tensor == NULL || berth_home_is_forked(tensor->home)) return;
-    BERTH_CHECK(1, atomic_load(&tensor->storage->pins) > 0);
-    atomic_fetch_sub_explicit(&tensor->storage->pins, 1, memory_order_acq_rel);
+    BERTH_CHECK(1, (atomic_load(&tensor->storage->marks) & ~BERTH_STORAGE_SHARED) > 0);
+    atomic_fetch_sub_explicit(&tensor->storage->marks, 1, memory_order_acq_rel);
 }

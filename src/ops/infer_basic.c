@@ -7,14 +7,14 @@
 #include "ops/op_table.h"
 #include "tensor/shape.h"
 
-static const char* dtype_name(berth_dtype dtype) { return berth_dtype_query_info(dtype)->name; }
+static const char* dtype_name(berth_dtype dtype) { return berth_dtype_info_of(dtype)->name; }
 
 static bool is_float(berth_dtype dtype) {
-    return berth_dtype_query_info(dtype)->kind == BERTH_DTYPE_KIND_F;
+    return berth_dtype_info_of(dtype)->kind == BERTH_DTYPE_KIND_F;
 }
 
 static bool is_number(berth_dtype dtype) {
-    const berth_dtype_kind kind = berth_dtype_query_info(dtype)->kind;
+    const berth_dtype_kind kind = berth_dtype_info_of(dtype)->kind;
     return kind != BERTH_DTYPE_KIND_Q && kind != BERTH_DTYPE_KIND_B;
 }
 
@@ -81,7 +81,7 @@ berth_status berth_infer_copy(berth_op_call* call) {
 }
 
 berth_status berth_infer_any_unary(berth_op_call* call) {
-    if (berth_dtype_query_info(call->inputs[0].dtype)->kind == BERTH_DTYPE_KIND_Q)
+    if (berth_dtype_info_of(call->inputs[0].dtype)->kind == BERTH_DTYPE_KIND_Q)
         return refuse_dtype(call->inputs[0].dtype, "any plain type");
     return berth_infer_copy(call);
 }
@@ -95,7 +95,7 @@ berth_status berth_infer_cast(berth_op_call* call) {
             BERTH_ERR_INVALID_ARGUMENT, "%d is no element type", (int)params->dtype);
     if (target->kind == BERTH_DTYPE_KIND_Q)
         return refuse_dtype(params->dtype, "the target must be a plain type");
-    if (berth_dtype_query_info(x->dtype)->kind == BERTH_DTYPE_KIND_Q && !is_float(params->dtype))
+    if (berth_dtype_info_of(x->dtype)->kind == BERTH_DTYPE_KIND_Q && !is_float(params->dtype))
         return refuse_dtype(params->dtype, "a quantised tensor can be cast to f32, f16 or bf16");
     set_shape(&call->outputs[0], params->dtype, x->rank, x->dims);
     return BERTH_OK;
@@ -198,7 +198,7 @@ berth_status berth_infer_softmax(berth_op_call* call) {
 berth_status berth_infer_cat(berth_op_call* call) {
     const berth_cat_params* params = call->params;
     const berth_view* first = &call->inputs[0];
-    if (berth_dtype_query_info(first->dtype)->kind == BERTH_DTYPE_KIND_Q)
+    if (berth_dtype_info_of(first->dtype)->kind == BERTH_DTYPE_KIND_Q)
         return refuse_dtype(first->dtype, "any plain type");
     if (params->dim < 0 || params->dim >= first->rank)
         return berth_op_fail(

@@ -8,7 +8,7 @@
 #include "tensor/shape.h"
 
 static bool is_float(const berth_view* x) {
-    return berth_dtype_query_info(x->dtype)->kind == BERTH_DTYPE_KIND_F;
+    return berth_dtype_info_of(x->dtype)->kind == BERTH_DTYPE_KIND_F;
 }
 
 static bool is_index(const berth_view* x) { return x->dtype == BERTH_I32 || x->dtype == BERTH_I64; }
@@ -77,7 +77,7 @@ berth_status berth_infer_linear(berth_op_call* call) {
     if (!is_float(x)) return unsupported("x must be f32, f16 or bf16");
     if (x->rank < 1) return invalid("x needs at least one dimension");
     if (!has_dense_rows(x)) return unsupported("the last dimension of x must be contiguous");
-    const berth_dtype_kind kind = berth_dtype_query_info(weight->dtype)->kind;
+    const berth_dtype_kind kind = berth_dtype_info_of(weight->dtype)->kind;
     if (kind != BERTH_DTYPE_KIND_F && kind != BERTH_DTYPE_KIND_Q)
         return unsupported("weight must be a float or a quantised type");
     if (weight->rank != 2) return invalid("weight must be [outputs, inputs]");
@@ -147,7 +147,7 @@ berth_status berth_infer_attention(berth_op_call* call) {
 berth_status berth_infer_embedding(berth_op_call* call) {
     const berth_view* table = &call->inputs[0];
     const berth_view* ids = &call->inputs[1];
-    const berth_dtype_kind kind = berth_dtype_query_info(table->dtype)->kind;
+    const berth_dtype_kind kind = berth_dtype_info_of(table->dtype)->kind;
     if (kind != BERTH_DTYPE_KIND_F && kind != BERTH_DTYPE_KIND_Q)
         return unsupported("the table must be a float or a quantised type");
     if (table->rank != 2) return invalid("the table must be [rows, row length]");
@@ -167,7 +167,7 @@ berth_status berth_infer_index_copy(berth_op_call* call) {
     const berth_view* index = &call->inputs[1];
     const berth_view* source = &call->inputs[2];
     const berth_index_copy_params* params = call->params;
-    if (berth_dtype_query_info(x->dtype)->kind == BERTH_DTYPE_KIND_Q)
+    if (berth_dtype_info_of(x->dtype)->kind == BERTH_DTYPE_KIND_Q)
         return unsupported("x must have a plain type");
     if (params->dim < 0 || params->dim >= x->rank)
         return berth_op_fail(

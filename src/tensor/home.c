@@ -74,16 +74,14 @@ berth_status berth_home_refill_storages(berth_home* home) {
     return BERTH_OK;
 }
 
-void berth_tensor_discard(berth_home* home, berth_tensor* tensor) {
-    tensor->object.next = home->free_tensors;
-    home->free_tensors = &tensor->object;
-    --home->live_objects;
-}
-
-void berth_storage_discard(berth_home* home, berth_storage* storage) {
-    storage->object.next = home->free_storages;
-    home->free_storages = &storage->object;
-    --home->live_objects;
+berth_status berth_storage_take_from_pool(berth_home* home,
+                                          berth_storage* storage,
+                                          berth_reservation* reservation) {
+    BERTH_TRY(berth_pool_take(home->pool, storage->size_bytes, reservation, &storage->block));
+    storage->data = storage->block.data;
+    storage->kind = BERTH_STORAGE_POOL;
+    storage->is_special = true;
+    return BERTH_OK;
 }
 
 void berth_overdue_remove(berth_home* home, berth_storage* storage) {
@@ -107,7 +105,7 @@ void berth_storage_unlock(berth_storage* storage) {
 
 berth_status berth_storage_share(berth_storage* storage, berth_home* user) {
     berth_storage_lock(storage);
-    atomic_store_explicit(&storage->is_shared, true, memory_order_release);
+    atomic_fetch_or_explicit(&storage->marks, BERTH_STORAGE_SHARED, memory_order_acq_rel);
     berth_status status = BERTH_OK;
     if (berth_device_is_async(user->stream->device)) {
         uint64_t ticket;
@@ -144,7 +142,8 @@ void berth_storage_add_use(berth_storage* storage, berth_home* user) {
 }
 
 berth_status berth_storage_wait_uses(berth_storage* storage) {
-    if (!atomic_load_explicit(&storage->is_shared, memory_order_acquire)) return BERTH_OK;
+    if ((atomic_load_explicit(&storage->marks, memory_order_acquire) & BERTH_STORAGE_SHARED) == 0)
+        return BERTH_OK;
     berth_status status = BERTH_OK;
     berth_storage_lock(storage);
     for (size_t i = 0; i < storage->uses.count && status == BERTH_OK; ++i) {
@@ -176,19 +175,18 @@ static void return_foreign(berth_storage* storage) {
     storage->deleter(storage->deleter_self, storage->data);
 }
 
-static void note_death(berth_storage* storage) {
-    berth_ledger* ledger = storage->ledger;
+static inline void note_death(berth_storage* storage, berth_ledger* ledger) {
     ledger->slots[storage->value] = NULL;
     ledger->deaths[storage->value] = ledger->event;
     --ledger->live_count;
     ledger->live_bytes -= storage->rounded_bytes;
-    if (storage->kind != BERTH_STORAGE_FRAME) ledger->pool_bytes -= storage->rounded_bytes;
 }
 
-/// The end of a storage, under its home's lock.
-static void storage_die(berth_storage* storage) {
+/// The end of a storage that is more than a value in a frame.
+static void special_die(berth_storage* storage) {
     berth_home* home = storage->home;
-    if (storage->ledger != NULL) note_death(storage);
+    if (storage->ledger != NULL && storage->kind != BERTH_STORAGE_FRAME)
+        storage->ledger->pool_bytes -= storage->rounded_bytes;
     if (storage->is_overdue) berth_overdue_remove(home, storage);
     if (storage->uses.items != NULL) settle_uses(storage);
     if (home->fills_on_free && storage->kind != BERTH_STORAGE_FOREIGN)
@@ -207,7 +205,17 @@ static void storage_die(berth_storage* storage) {
         return_foreign(storage);
         break;
     }
-    berth_storage_discard(home, storage);
+    storage->is_special = storage->is_read_only = false;
+    atomic_store_explicit(&storage->marks, 0, memory_order_relaxed);
+}
+
+/// The end of a storage, under its home's lock.
+static inline void storage_die(berth_storage* storage) {
+    berth_ledger* ledger = storage->ledger;
+    if (storage->is_special || atomic_load_explicit(&storage->marks, memory_order_acquire) != 0)
+        special_die(storage);
+    if (ledger != NULL) note_death(storage, ledger);
+    berth_storage_discard(storage->home, storage);
 }
 
 /// Leaves an object to whoever holds the home's lock.

@@ -53,9 +53,17 @@ void berth_shape_dense_strides(berth_dtype dtype,
     for (int32_t i = rank - 1; i >= 0; --i) {
         strides[i] = stride;
         const int64_t size = dims[i] > 0 ? dims[i] : 1;
-        const uint32_t block = i == rank - 1 ? berth_dtype_query_info(dtype)->block_values : 1;
+        const uint32_t block = i == rank - 1 ? berth_dtype_info_of(dtype)->block_values : 1;
         stride *= block > 1 && size >= block ? size / block : size;
     }
+}
+
+berth_status berth_shape_lay_out_slow(berth_view* view, uint64_t* out_bytes) {
+    const berth_status status =
+        berth_shape_measure(view->dtype, view->rank, view->dims, NULL, out_bytes);
+    if (status == BERTH_OK)
+        berth_shape_dense_strides(view->dtype, view->rank, view->dims, view->strides);
+    return status;
 }
 
 bool berth_shape_is_dense(berth_dtype dtype,
@@ -67,7 +75,7 @@ bool berth_shape_is_dense(berth_dtype dtype,
     int64_t expected = 1;
     for (int32_t i = rank - 1; i >= 0; --i) {
         if (dims[i] != 1 && strides[i] != expected) return false;
-        const uint32_t block = i == rank - 1 ? berth_dtype_query_info(dtype)->block_values : 1;
+        const uint32_t block = i == rank - 1 ? berth_dtype_info_of(dtype)->block_values : 1;
         expected *= dims[i] / block;
     }
     return true;

@@ -9,7 +9,7 @@
 #ifndef BERTH_TENSOR_SHAPE_H
 #define BERTH_TENSOR_SHAPE_H
 
-#include "berth/dtype.h"
+#include "base/dtype.h"
 
 /// Bytes of a dense [dims] of `dtype`, and their number of elements (either out may be NULL).
 /// Errors: BERTH_ERR_INVALID_ARGUMENT (rank, a negative size, rows that are not whole blocks),
@@ -30,6 +30,28 @@ void berth_shape_dense_strides(berth_dtype dtype,
                                int32_t rank,
                                const int64_t* dims,
                                int64_t* strides);
+
+/// Gives `view`, whose dtype, rank and dims are set, row-major strides; `*out_bytes` is its size.
+/// Errors as of berth_shape_measure.
+berth_status berth_shape_lay_out_slow(berth_view* view, uint64_t* out_bytes);
+static inline berth_status berth_shape_lay_out(berth_view* view, uint64_t* out_bytes) {
+    // a plain type and sizes far from the limits, in one pass; the rest elsewhere
+    if ((unsigned)view->dtype <= BERTH_BOOL && (uint32_t)view->rank <= BERTH_MAX_RANK) {
+        const int64_t limit = (int64_t)1 << 40;
+        int64_t stride = 1;
+        int32_t i = view->rank - 1;
+        for (; i >= 0; --i) {
+            view->strides[i] = stride;
+            if ((uint64_t)view->dims[i] - 1 >= (1u << 20) || stride > limit) break;
+            stride *= view->dims[i];
+        }
+        if (i < 0) {
+            *out_bytes = (uint64_t)stride * berth_dtype_info_of(view->dtype)->block_bytes;
+            return BERTH_OK;
+        }
+    }
+    return berth_shape_lay_out_slow(view, out_bytes);
+}
 
 /// True if the elements lie one after another in row-major order (sizes of 1 may have any stride).
 bool berth_shape_is_dense(berth_dtype dtype,

@@ -40,6 +40,8 @@ typedef struct berth_ledger {
     uint64_t pool_bytes; ///< of live values that the pool serves, likewise
 } berth_ledger;
 
+#define BERTH_STORAGE_SHARED (1u << 31)
+
 /// Work of another context that may still read a shared storage.
 typedef struct berth_storage_use {
     berth_home* home; ///< pinned
@@ -49,11 +51,15 @@ BERTH_VEC_DEFINE(berth_storage_use_vec, berth_storage_use);
 
 struct berth_storage {
     berth_object object;
-    _Atomic uint32_t refs;  ///< tensors on it
-    _Atomic uint32_t pins;  ///< mapped by the host
-    atomic_flag lock;       ///< taken to share it and to move it
-    _Atomic bool is_shared; ///< another context has used it: never moved again
-    bool is_overdue;        ///< is in its home's list of stretches to keep clear of
+    _Atomic uint32_t refs; ///< tensors on it
+    /// Times the host has it mapped, plus BERTH_STORAGE_SHARED once another context has used it.
+    /// While this is not 0 it does not move, and no op writes to it in place.
+    _Atomic uint32_t marks;
+    atomic_flag lock; ///< taken to share it and to move it
+    /// Its end is more than a note in the ledger: it is not plainly in a frame, or is overdue,
+    /// shared, to be filled.
+    bool is_special;
+    bool is_overdue; ///< is in its home's list of stretches to keep clear of
     bool is_read_only;
     uint8_t kind;   ///< berth_storage_kind
     uint32_t value; ///< number in the ledger
@@ -100,9 +106,11 @@ struct berth_home {
     /// One for the open context, one for each use remembered by another's storage, one while the
     /// context is gone and objects are out.
     _Atomic uint32_t refs;
-    bool is_closed;     ///< its context is gone
-    bool poisons;       ///< free memory is marked for sanitizers
-    bool fills_on_free; ///< BERTH_POISON=free
+    bool is_closed;      ///< its context is gone
+    bool is_watchful;    ///< poisons or fills_on_free: values in frames do not end quietly
+    bool poisons;        ///< free memory is marked for sanitizers
+    bool fills_on_free;  ///< BERTH_POISON=free
+    bool fills_on_alloc; ///< BERTH_POISON=alloc
     uint32_t fork_generation;
     const berth_host* host;
     berth_stream* stream;
@@ -158,12 +166,13 @@ void berth_home_close(berth_home* home);
 berth_status berth_home_refill_tensors(berth_home* home);
 berth_status berth_home_refill_storages(berth_home* home);
 
-/// A storage object with one reference, no memory, no ledger; NULL without host memory.
+/// A storage object with one reference, no memory, no ledger, no marks; NULL without host memory.
 static inline berth_storage* berth_storage_new(berth_home* home) {
     if (home->free_storages == NULL && berth_home_refill_storages(home) != BERTH_OK) return NULL;
     berth_storage* storage = (berth_storage*)home->free_storages;
     home->free_storages = storage->object.next;
     atomic_store_explicit(&storage->refs, 1, memory_order_relaxed);
+    storage->ledger = NULL;
     ++home->live_objects;
     return storage;
 }
@@ -178,9 +187,23 @@ static inline berth_tensor* berth_tensor_new(berth_home* home) {
     return tensor;
 }
 
-/// Gives an object back that never became visible.
-void berth_storage_discard(berth_home* home, berth_storage* storage);
-void berth_tensor_discard(berth_home* home, berth_tensor* tensor);
+/// Gives an object back that nobody can see; it has no marks any more.
+static inline void berth_storage_discard(berth_home* home, berth_storage* storage) {
+    storage->object.next = home->free_storages;
+    home->free_storages = &storage->object;
+    --home->live_objects;
+}
+static inline void berth_tensor_discard(berth_home* home, berth_tensor* tensor) {
+    tensor->object.next = home->free_tensors;
+    home->free_tensors = &tensor->object;
+    --home->live_objects;
+}
+
+/// Gives a new storage, whose size_bytes is set, memory from the home's pool; `reservation` may be
+/// NULL.
+berth_status berth_storage_take_from_pool(berth_home* home,
+                                          berth_storage* storage,
+                                          berth_reservation* reservation);
 
 /// Gives one reference back while `locked`'s lock is held.
 void berth_tensor_drop(berth_tensor* tensor, berth_home* locked);

@@ -128,7 +128,7 @@ static void a_mapped_tensor_is_not_taken_in_place(void** state) {
     berth_storage* storage = x->storage;
     berth_tensor* y = berth_neg(ctx, berth_move(x));
     assert_ptr_not_equal(exec_kit_place(y), data);
-    atomic_fetch_sub(&storage->pins, 1);
+    atomic_fetch_sub(&storage->marks, 1);
     berth_release(y);
 }
 

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// What placing a value costs: a chain of ops whose kernel does nothing, each with a fresh output
+// from a plan, from the pool, or from an allocator, minus the same chain in place (the same
+// dispatch without a placement). Medians per op of interleaved rounds. usage: bench-dispatch
+// [--json FILE] [--bytes N] [--ops N] [--rounds N] [--chain planned|in-place]
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/host_jemalloc.h"
+#include "berth/berth.h"
+#include "exec/exec_impl.h"
+
+#define MAX_ROUNDS 201
+
+typedef struct bench_options {
+    const char* json;
+    const char* chain; ///< run one chain only, for an instruction counter
+    int64_t bytes;
+    int64_t ops;
+    int rounds;
+} bench_options;
+
+/// One way to get storage.
+typedef struct contender {
+    const char* name;
+    berth_option_setting mode;
+    berth_pool_bypass bypass; ///< alloc NULL: none
+    bool in_place;
+    berth_runtime* runtime;
+    berth_context* context;
+    berth_tensor* first;
+    double ns[MAX_ROUNDS];
+} contender;
+
+static void die(const char* what) {
+    fprintf(stderr, "bench-dispatch: %s: %s\n", what, berth_last_error());
+    exit(1);
+}
+
+static void open_contender(contender* c, const bench_options* options) {
+    const berth_option_setting settings[] = {c->mode, {"threads", "1"}};
+    const berth_runtime_options runtime = {
+        .struct_size = sizeof runtime, .settings = settings, .setting_count = 2};
+    if (berth_runtime_create(&runtime, &c->runtime) != BERTH_OK) die("runtime");
+    if (c->bypass.alloc != NULL) berth_runtime_set_bypass(c->runtime, &c->bypass);
+    if (berth_context_create(c->runtime, &c->context) != BERTH_OK) die("context");
+    const int64_t dims[1] = {options->bytes / 4};
+    c->first = berth_zeros(c->context, BERTH_F32, 1, dims);
+}
+
+static void close_contender(contender* c) {
+    berth_release(c->first);
+    berth_context_release(c->context);
+    berth_runtime_release(c->runtime);
+}
+
+// The chains are functions of their own, so that an instruction counter can be told to count them
+// alone.
+
+__attribute__((noinline)) static berth_tensor* chain_of_fresh_outputs(berth_context* ctx,
+                                                                      berth_tensor* x,
+                                                                      int64_t ops) {
+    for (int64_t i = 0; i < ops; ++i) {
+        berth_tensor* const operands[1] = {x};
+        berth_tensor* y = berth_dispatch(ctx, BERTH_OP_NOOP, operands, 1, NULL, 0);
+        berth_release(x);
+        x = y;
+    }
+    return x;
+}
+
+__attribute__((noinline)) static berth_tensor* chain_in_place(berth_context* ctx,
+                                                              berth_tensor* x,
+                                                              int64_t ops) {
+    for (int64_t i = 0; i < ops; ++i) {
+        berth_tensor* const operands[1] = {berth_move(x)};
+        x = berth_dispatch(ctx, BERTH_OP_NOOP, operands, 1, NULL, 0);
+    }
+    return x;
+}
+
+/// One step with one chain; nanoseconds of the chain, an op.
+static double run_round(contender* c, const bench_options* options) {
+    const berth_step_desc desc = {.name = c->name};
+    if (berth_step_begin(c->context, &desc) != BERTH_OK) die("begin");
+    const int64_t dims[1] = {options->bytes / 4};
+    berth_tensor* x = berth_empty(c->context, BERTH_F32, 1, dims);
+    const uint64_t start = berth_clock_now_ns();
+    x = c->in_place ? chain_in_place(c->context, x, options->ops)
+                    : chain_of_fresh_outputs(c->context, x, options->ops);
+    const uint64_t end = berth_clock_now_ns();
+    if (x == NULL) die(berth_context_error_text(c->context));
+    berth_release(x);
+    if (berth_step_end(c->context) != BERTH_OK) die("end");
+    return (double)(end - start) / (double)options->ops;
+}
+
+static int compare_doubles(const void* a, const void* b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(double* samples, int count) {
+    qsort(samples, (size_t)count, sizeof *samples, compare_doubles);
+    return samples[count / 2];
+}
+
+static void* glibc_alloc(void* self, size_t size, size_t alignment) {
+    (void)self;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void glibc_free(void* self, void* block, size_t size) {
+    (void)self;
+    (void)size;
+    free(block);
+}
+
+#if BERTH_HOST_JEMALLOC
+static void jemalloc_free(void* self, void* block, size_t size) {
+    berth_host_jemalloc_free(self, block, size, BERTH_ALIGNMENT);
+}
+#endif
+
+typedef struct tcmalloc_entries {
+    void* (*memalign)(size_t alignment, size_t size);
+    void (*free)(void* block);
+} tcmalloc_entries;
+
+static void* tcmalloc_alloc(void* self, size_t size, size_t alignment) {
+    return ((const tcmalloc_entries*)self)->memalign(alignment, size);
+}
+
+static void tcmalloc_free(void* self, void* block, size_t size) {
+    (void)size;
+    ((const tcmalloc_entries*)self)->free(block);
+}
+
+/// Loads tcmalloc beside the program's own malloc; false if it is not installed.
+static bool load_tcmalloc(tcmalloc_entries* entries) {
+    void* library = dlopen("libtcmalloc_minimal.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) library = dlopen("libtcmalloc.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return false;
+    void* const symbols[2] = {dlsym(library, "tc_memalign"), dlsym(library, "tc_free")};
+    memcpy(&entries->memalign, &symbols[0], sizeof symbols[0]);
+    memcpy(&entries->free, &symbols[1], sizeof symbols[1]);
+    return entries->memalign != NULL && entries->free != NULL;
+}
+
+/// Instructions an op of one chain, counted by callgrind in a process of its own; < 0 if that is
+/// not possible.
+static double count_instructions(const char* self,
+                                 const char* chain,
+                                 const bench_options* options) {
+    char command[4096], line[256];
+    snprintf(command,
+             sizeof command,
+             "valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no "
+             "--toggle-collect=%s '%s' --chain %s --bytes %" PRId64 " --ops %" PRId64 " 2>&1",
+             strcmp(chain, "planned") == 0 ? "chain_of_fresh_outputs" : "chain_in_place",
+             self,
+             chain,
+             options->bytes,
+             options->ops);
+    FILE* pipe = popen(command, "r");
+    if (pipe == NULL) return -1;
+    double collected = -1;
+    while (fgets(line, sizeof line, pipe) != NULL) {
+        const char* found = strstr(line, "Collected :");
+        if (found != NULL) collected = strtod(found + strlen("Collected :"), NULL);
+    }
+    if (pclose(pipe) != 0 || collected < 0) return -1;
+    // the chain of a run is entered once: see run_one_chain
+    return collected / (double)options->ops;
+}
+
+/// Runs one chain as often as its plan needs, and once more; only that last time inside the
+/// function that is counted.
+static int run_one_chain(const bench_options* options) {
+    contender c = {.name = options->chain,
+                   .mode = {"mode", "auto"},
+                   .in_place = strcmp(options->chain, "in-place") == 0};
+    open_contender(&c, options);
+    const berth_step_desc desc = {.name = c.name};
+    const int64_t dims[1] = {options->bytes / 4};
+    for (int run = 0; run < 4; ++run) {
+        if (berth_step_begin(c.context, &desc) != BERTH_OK) die("begin");
+        berth_tensor* x = berth_empty(c.context, BERTH_F32, 1, dims);
+        if (run == 3) {
+            x = c.in_place ? chain_in_place(c.context, x, options->ops)
+                           : chain_of_fresh_outputs(c.context, x, options->ops);
+        }
+        for (int64_t i = 0; run < 3 && i < options->ops; ++i) {
+            berth_tensor* const operands[1] = {c.in_place ? berth_move(x) : x};
+            berth_tensor* y = berth_dispatch(c.context, BERTH_OP_NOOP, operands, 1, NULL, 0);
+            if (!c.in_place) berth_release(x);
+            x = y;
+        }
+        berth_release(x);
+        if (berth_step_end(c.context) != BERTH_OK) die("end");
+    }
+    close_contender(&c);
+    return 0;
+}
+
+enum { IN_PLACE, PLANNED, POOLED, JEMALLOC, GLIBC, TCMALLOC, CONTENDERS };
+
+static const char* const keys[CONTENDERS] = {
+    "in_place_ns", "planned_ns", "pooled_ns", "jemalloc_ns", "glibc_ns", "tcmalloc_ns"};
+
+static void report(FILE* out, const double* ns, double instructions, const bench_options* options) {
+    fprintf(out, "{\n");
+    for (int i = 0; i < CONTENDERS; ++i) {
+        if (ns[i] < 0) {
+            fprintf(out, "  \"%s\": null,\n", keys[i]);
+        } else {
+            fprintf(out, "  \"%s\": %.2f,\n", keys[i], ns[i] - (i == IN_PLACE ? 0 : ns[IN_PLACE]));
+        }
+    }
+    if (instructions < 0) {
+        fprintf(out, "  \"planned_instructions\": null,\n");
+    } else {
+        fprintf(out, "  \"planned_instructions\": %.1f,\n", instructions);
+    }
+    fprintf(out,
+            "  \"bytes\": %" PRId64 ",\n  \"ops\": %" PRId64 ",\n  \"rounds\": %d\n}\n",
+            options->bytes,
+            options->ops,
+            options->rounds);
+}
+
+static bool parse(int count, char** arguments, bench_options* options) {
+    for (int i = 1; i < count; ++i) {
+        if (i + 1 >= count) return false;
+        const char* value = arguments[++i];
+        if (strcmp(arguments[i - 1], "--json") == 0) {
+            options->json = value;
+        } else if (strcmp(arguments[i - 1], "--chain") == 0) {
+            options->chain = value;
+        } else if (strcmp(arguments[i - 1], "--bytes") == 0) {
+            options->bytes = strtoll(value, NULL, 10);
+        } else if (strcmp(arguments[i - 1], "--ops") == 0) {
+            options->ops = strtoll(value, NULL, 10);
+        } else if (strcmp(arguments[i - 1], "--rounds") == 0) {
+            options->rounds = (int)strtol(value, NULL, 10);
+        } else {
+            return false;
+        }
+    }
+    return options->bytes >= 4 && options->ops >= 1 && options->rounds >= 1 &&
+           options->rounds <= MAX_ROUNDS;
+}
+
+int main(int argument_count, char** arguments) {
+    bench_options options = {.bytes = 65536, .ops = 1000, .rounds = 101};
+    if (!parse(argument_count, arguments, &options)) {
+        fprintf(stderr,
+                "usage: bench-dispatch [--json FILE] [--bytes N] [--ops N] [--rounds 1..%d] "
+                "[--chain planned|in-place]\n",
+                MAX_ROUNDS);
+        return 2;
+    }
+    if (options.chain != NULL) return run_one_chain(&options);
+    static tcmalloc_entries tcmalloc;
+    static contender contenders[CONTENDERS] = {
+        [IN_PLACE] = {.name = "in place", .mode = {"mode", "auto"}, .in_place = true},
+        [PLANNED] = {.name = "planned", .mode = {"mode", "auto"}},
+        [POOLED] = {.name = "pooled", .mode = {"mode", "pool"}},
+        [JEMALLOC] = {.name = "jemalloc", .mode = {"mode", "system"}},
+        [GLIBC] = {.name = "glibc",
+                   .mode = {"mode", "system"},
+                   .bypass = {.alloc = glibc_alloc, .free = glibc_free}},
+        [TCMALLOC] = {.name = "tcmalloc",
+                      .mode = {"mode", "system"},
+                      .bypass = {.self = &tcmalloc,
+                                 .alloc = tcmalloc_alloc,
+                                 .free = tcmalloc_free}},
+    };
+#if BERTH_HOST_JEMALLOC
+    contenders[JEMALLOC].bypass =
+        (berth_pool_bypass){.alloc = berth_host_jemalloc_alloc, .free = jemalloc_free};
+#endif
+    bool is_there[CONTENDERS] = {true, true, true, true, true, load_tcmalloc(&tcmalloc)};
+    is_there[JEMALLOC] = contenders[JEMALLOC].bypass.alloc != NULL;
+    for (int i = 0; i < CONTENDERS; ++i) {
+        if (!is_there[i]) continue;
+        open_contender(&contenders[i], &options);
+        for (int run = 0; run < 3; ++run)
+            run_round(&contenders[i], &options);
+    }
+    for (int round = 0; round < options.rounds; ++round)
+        for (int i = 0; i < CONTENDERS; ++i)
+            if (is_there[i]) contenders[i].ns[round] = run_round(&contenders[i], &options);
+    double ns[CONTENDERS];
+    for (int i = 0; i < CONTENDERS; ++i) {
+        ns[i] = is_there[i] ? median(contenders[i].ns, options.rounds) : -1;
+        if (is_there[i]) close_contender(&contenders[i]);
+    }
+    const double planned = count_instructions(arguments[0], "planned", &options);
+    const double in_place = count_instructions(arguments[0], "in-place", &options);
+    const double instructions = planned < 0 || in_place < 0 ? -1 : planned - in_place;
+    report(stdout, ns, instructions, &options);
+    if (options.json == NULL) return 0;
+    FILE* file = fopen(options.json, "w");
+    if (file == NULL) {
+        fprintf(stderr, "bench-dispatch: cannot write %s\n", options.json);
+        return 1;
+    }
+    report(file, ns, instructions, &options);
+    return fclose(file) == 0 ? 0 : 1;
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of element types, for callers that know that the type exists.
+#ifndef BERTH_BASE_DTYPE_H
+#define BERTH_BASE_DTYPE_H
+
+#include "berth/dtype.h"
+
+/// Indexed by berth_dtype.
+extern const berth_dtype_info berth_dtype_infos[BERTH_DTYPE_COUNT];
+
+static inline const berth_dtype_info* berth_dtype_info_of(berth_dtype dtype) {
+    return &berth_dtype_infos[dtype];
+}
+
+#endif // BERTH_BASE_DTYPE_H
