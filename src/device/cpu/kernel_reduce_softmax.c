@@ -5,19 +5,14 @@
 // added in double; columns side by side where the dimension is not the last, with the same bits.
 // The powers are kept in an f32 output; for narrower outputs, which would round them, they are
 // computed again.
-#include <math.h>
-#include <string.h>
-
 #include "base/op_params.h"
-#include "device/cpu/kernel_basic.h"
+#include "device/cpu/kernel_reduce.h"
 
 #define LEAST 16384
-#define TILE 128 // columns side by side
+#define TILE BERTH_REDUCE_TILE
 
 typedef struct softmax_job {
-    berth_walk x;
-    berth_cut cut;
-    const berth_basic_rows* rows;
+    berth_reduced from;
     unsigned char* out;
     berth_dtype dtype;
     int64_t bytes; ///< an element
@@ -32,39 +27,27 @@ static float* powers(const softmax_job* job, int64_t at, float* buffer) {
 // --- the last dimension
 // -----------------------------------------------------------------------------
 
-static float largest_of_line(const softmax_job* job, int64_t first) {
-    float partial[BERTH_PARTIALS];
-    for (int32_t i = 0; i < BERTH_PARTIALS; ++i)
-        partial[i] = -INFINITY;
-    for (int64_t at = 0; at < job->cut.size; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, job->cut.size - at);
-        float buffer[BERTH_CHUNK];
-        job->rows->max(partial, berth_walk_f32(&job->x, first + at, count, buffer), count);
-    }
-    return job->rows->max_partials(partial);
-}
-
 static void softmax_line(const softmax_job* job, int64_t first) {
     float buffer[BERTH_CHUNK];
-    const float largest = largest_of_line(job, first);
+    const float largest = berth_reduced_max_line(&job->from, first);
     double total = 0.0;
-    for (int64_t at = 0; at < job->cut.size; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, job->cut.size - at);
-        const float* x = berth_walk_f32(&job->x, first + at, count, buffer);
+    for (int64_t at = 0; at < job->from.cut.size; at += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, job->from.cut.size - at);
+        const float* x = berth_walk_f32(&job->from.x, first + at, count, buffer);
         float partial[BERTH_PARTIALS] = {0};
-        job->rows->sum_exp(partial, powers(job, first + at, buffer), x, count, largest);
-        total += (double)job->rows->sum_partials(partial);
+        job->from.rows->sum_exp(partial, powers(job, first + at, buffer), x, count, largest);
+        total += (double)job->from.rows->sum_partials(partial);
     }
     const float scale = (float)(1.0 / total);
-    for (int64_t at = 0; at < job->cut.size; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, job->cut.size - at);
+    for (int64_t at = 0; at < job->from.cut.size; at += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, job->from.cut.size - at);
         float* power = powers(job, first + at, buffer);
         if (job->dtype != BERTH_F32) {
             float unused[BERTH_PARTIALS] = {0};
-            const float* x = berth_walk_f32(&job->x, first + at, count, buffer);
-            job->rows->sum_exp(unused, power, x, count, largest);
+            const float* x = berth_walk_f32(&job->from.x, first + at, count, buffer);
+            job->from.rows->sum_exp(unused, power, x, count, largest);
         }
-        job->rows->affine(power, power, count, scale, 0.0f);
+        job->from.rows->affine(power, power, count, scale, 0.0f);
         berth_store_f32(job->dtype, power, job->out + (first + at) * job->bytes, count);
     }
 }
@@ -75,22 +58,11 @@ static void softmax_line(const softmax_job* job, int64_t first) {
 /// The powers of row `r` of a tile, at the output or in `buffer`.
 static float* tile_powers(
     const softmax_job* job, int64_t at, int64_t width, const float* largest, float* buffer) {
-    const float* x = berth_walk_f32(&job->x, at, width, buffer);
+    const float* x = berth_walk_f32(&job->from.x, at, width, buffer);
     float* power = powers(job, at, buffer);
-    job->rows->binary_f32[BERTH_BINARY_SUB](power, x, largest, width);
-    job->rows->unary[BERTH_UNARY_EXP](power, power, width);
+    job->from.rows->binary_f32[BERTH_BINARY_SUB](power, x, largest, width);
+    job->from.rows->unary[BERTH_UNARY_EXP](power, power, width);
     return power;
-}
-
-/// Adds the 16 partial sums of each column to `total` and clears them.
-static void collapse(const softmax_job* job, float partial[][TILE], double* total, int64_t width) {
-    for (int64_t c = 0; c < width; ++c) {
-        float column[BERTH_PARTIALS];
-        for (int32_t i = 0; i < BERTH_PARTIALS; ++i)
-            column[i] = partial[i][c];
-        total[c] += (double)job->rows->sum_partials(column);
-    }
-    memset(partial, 0, BERTH_PARTIALS * sizeof partial[0]);
 }
 
 static void sum_tile(
@@ -98,14 +70,15 @@ static void sum_tile(
     double total[TILE] = {0};
     float partial[BERTH_PARTIALS][TILE] = {{0}};
     float buffer[BERTH_CHUNK];
-    for (int64_t r = 0; r < job->cut.size; ++r) {
-        const int64_t at = first + r * job->cut.inner_count;
+    for (int64_t r = 0; r < job->from.cut.size; ++r) {
+        const int64_t at = first + r * job->from.cut.inner_count;
         const float* power = tile_powers(job, at, width, largest, buffer);
         float* sums = partial[r % BERTH_PARTIALS];
-        job->rows->binary_f32[BERTH_BINARY_ADD](sums, sums, power, width);
-        if ((r + 1) % BERTH_CHUNK == 0) collapse(job, partial, total, width);
+        job->from.rows->binary_f32[BERTH_BINARY_ADD](sums, sums, power, width);
+        if ((r + 1) % BERTH_CHUNK == 0) berth_reduced_collapse(&job->from, partial, total, width);
     }
-    if (job->cut.size % BERTH_CHUNK != 0) collapse(job, partial, total, width);
+    if (job->from.cut.size % BERTH_CHUNK != 0)
+        berth_reduced_collapse(&job->from, partial, total, width);
     for (int64_t c = 0; c < width; ++c)
         scale[c] = (float)(1.0 / total[c]);
 }
@@ -114,19 +87,13 @@ static void softmax_tile(const softmax_job* job, int64_t first, int64_t width) {
     float largest[TILE];
     float scale[TILE];
     float buffer[BERTH_CHUNK];
-    for (int64_t c = 0; c < width; ++c)
-        largest[c] = -INFINITY;
-    for (int64_t r = 0; r < job->cut.size; ++r) {
-        const int64_t at = first + r * job->cut.inner_count;
-        const float* x = berth_walk_f32(&job->x, at, width, buffer);
-        job->rows->binary_f32[BERTH_BINARY_MAXIMUM](largest, largest, x, width);
-    }
+    berth_reduced_max_tile(&job->from, first, width, largest);
     sum_tile(job, first, width, largest, scale);
-    for (int64_t r = 0; r < job->cut.size; ++r) {
-        const int64_t at = first + r * job->cut.inner_count;
+    for (int64_t r = 0; r < job->from.cut.size; ++r) {
+        const int64_t at = first + r * job->from.cut.inner_count;
         float* power = powers(job, at, buffer);
         if (job->dtype != BERTH_F32) power = tile_powers(job, at, width, largest, buffer);
-        job->rows->binary_f32[BERTH_BINARY_MUL](power, power, scale, width);
+        job->from.rows->binary_f32[BERTH_BINARY_MUL](power, power, scale, width);
         berth_store_f32(job->dtype, power, job->out + at * job->bytes, width);
     }
 }
@@ -134,9 +101,9 @@ static void softmax_tile(const softmax_job* job, int64_t first, int64_t width) {
 static void softmax_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const softmax_job* job = data;
-    const int64_t inner = job->cut.inner_count;
+    const int64_t inner = job->from.cut.inner_count;
     for (int64_t column = begin; column < end;) {
-        const int64_t first = column / inner * job->cut.size * inner + column % inner;
+        const int64_t first = berth_reduced_first(&job->from, column);
         if (inner == 1) {
             softmax_line(job, first);
             ++column;
@@ -153,15 +120,13 @@ void berth_cpu_softmax(const berth_op_call* call) {
     const berth_reduce_params* params = call->params;
     const berth_view* out = &call->outputs[0];
     softmax_job job = {
-        .cut = berth_view_cut(&call->inputs[0], params->dim),
-        .rows = berth_basic_query_rows(),
         .out = out->data,
         .dtype = out->dtype,
         .bytes = berth_dtype_bytes(out->dtype),
     };
-    if (job.cut.size == 0) return;
-    berth_walk_init(&job.x, &call->inputs[0]);
-    const int64_t grain = job.cut.inner_count == 1 ? 1 : TILE;
-    const int64_t columns = job.cut.outer_count * job.cut.inner_count;
-    berth_run_range(call, columns, grain, 1 + LEAST / job.cut.size, softmax_range, &job);
+    berth_reduced_init(&job.from, &call->inputs[0], params->dim);
+    if (job.from.cut.size == 0) return;
+    const int64_t grain = job.from.cut.inner_count == 1 ? 1 : TILE;
+    const int64_t columns = job.from.cut.outer_count * job.from.cut.inner_count;
+    berth_run_range(call, columns, grain, 1 + LEAST / job.from.cut.size, softmax_range, &job);
 }
