@@ -76,16 +76,19 @@ typedef struct berth_run {
     uint32_t next_value;
     const berth_placement* placement; ///< NULL: recorded from the start
     const berth_path* path;
+    const berth_place* places; ///< the placement's
+    int64_t* log;              ///< in trace.dims, while replaying: where the next value's dims go
+    const uint32_t* next_expired; ///< in path->expired: the first value not yet looked at
     berth_frame frame;
     berth_temporary frame_temporary; ///< the parent's, with frame_is_inner its place
     berth_reservation reservation;
-    berth_trace trace; ///< while replaying only its dims are written
+    berth_trace trace; ///< while replaying only its dims are written, through `log`
     uint32_t slot_capacity;
     uint32_t max_events;
     uint64_t lower_bound_bytes;
     uint64_t pool_peak_bytes;
-    uint64_t placed_bytes;
     uint64_t allocated_bytes;
+    uint64_t unplaced_bytes; ///< of them, what no plan placed
     berth_step_entry* entry;
     berth_binding_vec bindings;
     struct berth_run* parent;

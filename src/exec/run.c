@@ -32,6 +32,7 @@ static berth_status copy_prefix(const berth_host* host, berth_run* run) {
     BERTH_TRY(berth_trace_value_vec_reserve(&trace->values, host, run->next_value + 1));
     memcpy(trace->events.items, path->events, run->next_event * sizeof *path->events);
     memcpy(trace->values.items, path->values, run->next_value * sizeof *path->values);
+    trace->dims.count = (size_t)(run->log - trace->dims.items);
     trace->events.count = run->next_event;
     trace->values.count = run->next_value;
     uint32_t dims_at = 0;
@@ -70,10 +71,7 @@ void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count,
     run->next_event = e + 1;
 }
 
-bool berth_run_add_overdue(berth_context* context, berth_run* run, uint32_t value) {
-    berth_home* home = &context->home;
-    berth_storage* storage = run->ledger.slots[value];
-    run->late = true;
+static bool add_overdue(berth_home* home, berth_storage* storage) {
     // what the pool or its owner holds is in nobody's way
     if (storage->kind != BERTH_STORAGE_FRAME || storage->is_overdue) return true;
     const berth_overdue entry = {
@@ -84,6 +82,18 @@ bool berth_run_add_overdue(berth_context* context, berth_run* run, uint32_t valu
     if (berth_overdue_vec_push(&home->overdue, home->host, entry) != BERTH_OK) return false;
     storage->is_overdue = true;
     storage->is_special = true;
+    return true;
+}
+
+bool berth_run_add_overdue(berth_context* context,
+                           berth_run* run,
+                           const uint32_t* value,
+                           const uint32_t* end) {
+    run->late = true;
+    for (; value != end; ++value) {
+        berth_storage* storage = run->ledger.slots[*value];
+        if (storage != NULL && !add_overdue(&context->home, storage)) return false;
+    }
     return true;
 }
 
@@ -111,20 +121,8 @@ static void record_value(
     trace->dims.count += (size_t)rank;
 }
 
-/// Logs or records the dims of the next value.
-static void note_value(
-    berth_run* run, uint32_t flags, uint8_t dtype, int32_t rank, const int64_t* dims) {
-    if (run->mode == BERTH_RUN_MODE_RECORD) {
-        record_value(run, flags, dtype, rank, dims);
-    } else if (run->mode == BERTH_RUN_MODE_REPLAY) {
-        int64_t* log = run->trace.dims.items + run->trace.dims.count;
-        for (int32_t i = 0; i < rank; ++i)
-            log[i] = dims[i];
-        run->trace.dims.count += (size_t)rank;
-    }
-}
-
 static void count_pool_bytes(berth_run* run, uint64_t rounded_bytes) {
+    run->unplaced_bytes += rounded_bytes;
     run->ledger.pool_bytes += rounded_bytes;
     if (run->ledger.pool_bytes > run->pool_peak_bytes)
         run->pool_peak_bytes = run->ledger.pool_bytes;
@@ -135,7 +133,8 @@ berth_status berth_run_place_in_pool(berth_context* context,
                                      berth_storage* storage,
                                      const berth_view* shape) {
     BERTH_TRY(berth_storage_take_from_pool(&context->home, storage, &run->reservation));
-    note_value(run, 0, (uint8_t)shape->dtype, shape->rank, shape->dims);
+    if (run->mode == BERTH_RUN_MODE_RECORD)
+        record_value(run, 0, (uint8_t)shape->dtype, shape->rank, shape->dims);
     if (run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_OK;
     storage->ledger = &run->ledger;
     storage->value = run->next_value;
@@ -165,13 +164,18 @@ berth_status berth_temporary_take(
     }
     if (run == NULL) return BERTH_OK;
     const int64_t dim = (int64_t)bytes;
-    note_value(run, flags, BERTH_U8, 1, &dim);
+    if (is_replay) *run->log++ = dim;
+    if (run->mode == BERTH_RUN_MODE_RECORD) record_value(run, flags, BERTH_U8, 1, &dim);
     if (run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_OK;
     out->run = run;
     run->ledger.slots[run->next_value] = NULL;
     run->ledger.deaths[run->next_value++] = run->ledger.event;
     berth_run_count_value(run, out->rounded_bytes);
-    if (out->is_from_pool) count_pool_bytes(run, out->rounded_bytes);
+    if (out->is_from_pool) {
+        count_pool_bytes(run, out->rounded_bytes);
+    } else if (out->data == NULL) {
+        run->unplaced_bytes += out->rounded_bytes;
+    }
     return BERTH_OK;
 }
 
@@ -210,10 +214,13 @@ berth_status berth_run_start(berth_context* context,
     run->ledger.live_count = 0;
     run->ledger.live_bytes = run->ledger.pool_bytes = 0;
     run->lower_bound_bytes = run->pool_peak_bytes = 0;
-    run->placed_bytes = run->allocated_bytes = 0;
+    run->allocated_bytes = run->unplaced_bytes = 0;
+    run->next_expired = placement != NULL ? placement->path->expired : NULL;
     if (placement == NULL) return BERTH_OK;
     BERTH_TRY(reserve_holds(context, run));
     BERTH_TRY(berth_trace_dim_vec_reserve(&run->trace.dims, run->host, run->path->dim_count + 1));
+    run->log = run->trace.dims.items;
+    run->places = placement->places;
     return reserve_slots(run->host, run, run->path->value_count);
 }
 
@@ -330,7 +337,7 @@ void berth_run_finish(berth_context* context, berth_run* run) {
             context->runtime->mode == BERTH_MODE_POOL || context->runtime->mode == BERTH_MODE_SYSTEM
                 ? NULL
                 : trace,
-        .placed_bytes = run->placed_bytes,
+        .placed_bytes = run->allocated_bytes - run->unplaced_bytes,
         .allocated_bytes = run->allocated_bytes,
         .peak_bytes = peak,
         .lower_bound_bytes = run->lower_bound_bytes,

@@ -16,9 +16,12 @@ void berth_run_side_exit(berth_run* run);
 /// Writes an event down; on any failure the run becomes untracked.
 void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag);
 
-/// Puts a value that outlived its planned death on the home's list; false without host memory: then
-/// the run must leave its trace.
-bool berth_run_add_overdue(berth_context* context, berth_run* run, uint32_t value);
+/// Puts those of [value, end) that outlived their planned death on the home's list; false without
+/// host memory: then the run must leave its trace.
+bool berth_run_add_overdue(berth_context* context,
+                           berth_run* run,
+                           const uint32_t* value,
+                           const uint32_t* end);
 
 /// Serves a value from the pool: recorded, or not placed by its plan.
 berth_status berth_run_place_in_pool(berth_context* context,
@@ -44,14 +47,14 @@ static inline void berth_run_begin_event(
         const berth_path* path = run->path;
         const uint32_t e = run->next_event;
         const berth_trace_event* expected = &path->events[e];
-        // expired_at[0] is 0 and stands for the event before the first
-        const uint32_t* value = path->expired + path->expired_at[e - (e > 0)];
+        // what was to be dead by now: planned deaths before this event, in their order
+        const uint32_t* value = run->next_expired;
         const uint32_t* end = path->expired + path->expired_at[e];
-        bool is_clear = true;
-        for (; value != end; ++value) {
-            if (run->ledger.slots[*value] != NULL)
-                is_clear = berth_run_add_overdue(context, run, *value) && is_clear;
-        }
+        bool is_late = false;
+        for (const uint32_t* v = value; v != end; ++v)
+            is_late |= run->ledger.slots[*v] != NULL;
+        run->next_expired = end;
+        const bool is_clear = !is_late || berth_run_add_overdue(context, run, value, end);
         if (is_clear && e < path->event_count && expected->kind == kind &&
             expected->value_count == value_count && expected->tag == tag) {
             run->ledger.event = e;
@@ -76,7 +79,7 @@ static inline unsigned char* berth_run_planned_address(const berth_home* home,
                                                        berth_run* run,
                                                        uint32_t value,
                                                        uint64_t rounded_bytes) {
-    const berth_place* place = &run->placement->places[value];
+    const berth_place* place = &run->places[value];
     if (place->offset == BERTH_PLACE_POOL) {
         if (rounded_bytes > place->bytes) run->missed = true;
         return NULL;
@@ -87,7 +90,6 @@ static inline unsigned char* berth_run_planned_address(const berth_home* home,
         run->missed = true;
         return NULL;
     }
-    run->placed_bytes += rounded_bytes;
     return data;
 }
 
@@ -102,11 +104,6 @@ static inline berth_status berth_run_place(berth_context* context,
     unsigned char* data =
         berth_run_planned_address(&context->home, run, value, storage->rounded_bytes);
     if (data == NULL) return berth_run_place_in_pool(context, run, storage, shape);
-    // the log has room for every dimension of the path: see begin
-    int64_t* log = run->trace.dims.items + run->trace.dims.count;
-    for (int32_t i = 0; i < shape->rank; ++i)
-        log[i] = shape->dims[i];
-    run->trace.dims.count += (size_t)shape->rank;
     if (context->home.poisons) BERTH_UNPOISON_REGION(data, storage->size_bytes);
     storage->data = data;
     storage->kind = BERTH_STORAGE_FRAME;
@@ -150,7 +147,15 @@ static inline berth_status berth_context_new_tensor(berth_context* context,
     tensor->is_dense = true;
     tensor->storage = storage;
     tensor->offset_bytes = 0;
+    // a replayed value's dims are written down in the same pass: the log has room for all of the
+    // path's
+    int64_t* log = tensor->dims;
+    if (run != NULL && run->mode == BERTH_RUN_MODE_REPLAY) {
+        log = run->log;
+        run->log = log + shape->rank;
+    }
     for (int32_t i = 0; i < shape->rank; ++i) {
+        log[i] = shape->dims[i];
         tensor->dims[i] = shape->dims[i];
         tensor->strides[i] = shape->strides[i];
     }

@@ -233,42 +233,50 @@ static inline bool drop_ref(_Atomic uint32_t* refs) {
     return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
-static void storage_finish(berth_storage* storage, berth_home* locked) {
+/// The end of a storage whose home's lock is not held.
+static void storage_finish_elsewhere(berth_storage* storage) {
     berth_home* home = storage->home;
-    if (home == locked) {
-        storage_die(storage);
-    } else if (berth_home_try_lock(home)) {
+    if (berth_home_try_lock(home)) {
         storage_die(storage);
         berth_home_unlock(home);
-    } else {
-        push_remote(home, &storage->object);
-        // the holder may have let go just before it could see the object
-        if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+        return;
     }
+    push_remote(home, &storage->object);
+    // the holder may have let go just before it could see the object
+    if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
 }
 
 /// The end of a tensor, under its home's lock.
-static void tensor_die(berth_tensor* tensor, berth_home* locked) {
+static inline void tensor_die(berth_tensor* tensor, berth_home* home) {
     berth_storage* storage = tensor->storage;
-    berth_tensor_discard(tensor->home, tensor);
-    if (drop_ref(&storage->refs)) storage_finish(storage, locked);
-}
-
-static void tensor_finish(berth_tensor* tensor, berth_home* locked) {
-    berth_home* home = tensor->home;
-    if (home == locked) {
-        tensor_die(tensor, locked);
-    } else if (berth_home_try_lock(home)) {
-        tensor_die(tensor, home);
-        berth_home_unlock(home);
+    berth_tensor_discard(home, tensor);
+    if (!drop_ref(&storage->refs)) return;
+    if (storage->home == home) {
+        storage_die(storage);
     } else {
-        push_remote(home, &tensor->object);
-        if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+        storage_finish_elsewhere(storage);
     }
 }
 
+/// The end of a tensor whose home's lock is not held.
+static inline void tensor_finish_elsewhere(berth_tensor* tensor) {
+    berth_home* home = tensor->home;
+    if (berth_home_try_lock(home)) {
+        tensor_die(tensor, home);
+        berth_home_unlock(home);
+        return;
+    }
+    push_remote(home, &tensor->object);
+    if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+}
+
 void berth_tensor_drop(berth_tensor* tensor, berth_home* locked) {
-    if (drop_ref(&tensor->refs)) tensor_finish(tensor, locked);
+    if (!drop_ref(&tensor->refs)) return;
+    if (tensor->home == locked) {
+        tensor_die(tensor, locked);
+    } else {
+        tensor_finish_elsewhere(tensor);
+    }
 }
 
 static void drain_remote(berth_home* home) {
@@ -319,7 +327,7 @@ void berth_release(berth_tensor* tensor) {
     if (tensor == NULL) return;
     BERTH_CHECK(1, ((uintptr_t)tensor & 1u) == 0);
     if (berth_home_is_forked(tensor->home)) return;
-    if (drop_ref(&tensor->refs)) tensor_finish(tensor, NULL);
+    if (drop_ref(&tensor->refs)) tensor_finish_elsewhere(tensor);
 }
 
 void berth_release_array(berth_tensor* const* tensors, size_t count) {
