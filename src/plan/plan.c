@@ -209,6 +209,36 @@ static berth_plan_placement* freeze(const berth_plan_workspace* self,
     return made;
 }
 
+/// True if every value with bytes is in the relation: those that had none when it was made are not,
+/// and it says nothing about where they could go.
+static bool is_covered(const berth_plan_workspace* self,
+                       const berth_path* path,
+                       const berth_relation* relation) {
+    uint64_t sum = 0;
+    uint64_t covered = 0;
+    for (uint32_t v = 0; v < path->value_count; v++)
+        sum += self->frame_sizes[v];
+    for (uint32_t i = 0; i < relation->count; i++)
+        covered += self->frame_sizes[relation->order[i]];
+    return sum == covered;
+}
+
+/// Packs this shape by itself and takes that if it is better than `shown`.
+static berth_status repack(berth_plan_workspace* self,
+                           const berth_path* path,
+                           berth_placement* shown,
+                           bool* out_better) {
+    *out_better = false;
+    uint64_t frame;
+    BERTH_TRY(pack(self, path, self->other_offsets, &frame));
+    const uint64_t peak = measure_peak(self, path, self->other_offsets);
+    if (peak >= shown->peak_bytes || frame > shown->frame_bytes) return BERTH_OK;
+    shown->frame_bytes = frame;
+    shown->peak_bytes = peak;
+    *out_better = true;
+    return BERTH_OK;
+}
+
 berth_status berth_plan_place(berth_plan_workspace* self,
                               berth_path_version* version,
                               const berth_relation* relation,
@@ -219,22 +249,20 @@ berth_status berth_plan_place(berth_plan_workspace* self,
     if (!split_sizes(self, path)) return too_large();
     berth_placement shown = {0};
     measure_sizes(self, path, &shown);
-    const uint64_t* offsets = self->offsets;
-    shown.frame_bytes =
-        berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
-    shown.peak_bytes = measure_peak(self, path, offsets);
-    if (shown.peak_bytes / REPACK_NUMERATOR > shown.lower_bound_bytes / REPACK_DENOMINATOR) {
-        uint64_t frame;
-        if (pack(self, path, self->other_offsets, &frame) == BERTH_OK) {
-            const uint64_t peak = measure_peak(self, path, self->other_offsets);
-            if (peak < shown.peak_bytes && frame <= shown.frame_bytes) {
-                offsets = self->other_offsets;
-                shown.frame_bytes = frame;
-                shown.peak_bytes = peak;
-            }
-        }
+    bool own = false;
+    if (!is_covered(self, path, relation)) {
+        shown.frame_bytes = shown.peak_bytes = UINT64_MAX;
+        BERTH_TRY(repack(self, path, &shown, &own));
+    } else {
+        shown.frame_bytes =
+            berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
+        shown.peak_bytes = measure_peak(self, path, self->offsets);
+        // Without memory for a better packing the plan's own stands.
+        if (shown.peak_bytes / REPACK_NUMERATOR > shown.lower_bound_bytes / REPACK_DENOMINATOR)
+            (void)repack(self, path, &shown, &own);
     }
-    berth_plan_placement* made = freeze(self, version, &shown, answer, offsets);
+    berth_plan_placement* made =
+        freeze(self, version, &shown, answer, own ? self->other_offsets : self->offsets);
     if (made == NULL) return no_memory();
     BERTH_CHECK(3, berth_placement_is_valid(&made->shown));
     *out_placement = made;

@@ -279,14 +279,32 @@ typedef struct run_lesson {
     bool symbols; ///< it made symbols of bindings
 } run_lesson;
 
-/// A class that has no form before and after the lesson. Returns true if planning changes.
+/// True if `value` is clearly larger than that of a kept run at no smaller symbols: then the size
+/// does not simply grow with the symbols.
+static bool is_surprise(const berth_size_model* self,
+                        const berth_size_class* class,
+                        int64_t value,
+                        const run_lesson* lesson) {
+    for (uint32_t run = 0; run < self->run_count; run++) {
+        bool beyond = run != lesson->at;
+        for (uint32_t i = 0; i < self->symbol_count && beyond; i++) {
+            const uint16_t symbol = self->symbols[i];
+            beyond = run_at(self, run)[symbol] >= lesson->bindings[symbol];
+        }
+        if (beyond && value - value / 9 > class->values[run]) return true;
+    }
+    return false;
+}
+
+/// A class that has no form before the lesson. Returns true if planning changes.
 static bool teach_observed(const berth_size_model* self,
                            berth_size_class* class,
                            int64_t value,
                            const run_lesson* lesson) {
     const uint32_t skip = lesson->again ? BERTH_SIZE_RUNS : lesson->at;
     const bool missed = value > observed_bound(self, class, lesson->bindings, skip);
-    if (missed && class->misses < MISSES_MAX) class->misses++;
+    if (missed && class->misses < MISSES_MAX && is_surprise(self, class, value, lesson))
+        class->misses++;
     return missed;
 }
 
@@ -436,13 +454,14 @@ static int64_t evaluate_class(const berth_size_model* self,
                               const berth_size_class* class,
                               const int64_t* lo,
                               const int64_t* hi,
+                              const int64_t* corner,
                               berth_size_answer* answer) {
     if (has_no_form(class)) {
         const bool steady = class->frame && !class->varied;
         answer->promise =
             steady && answer->promise >= BERTH_SIZE_BOUND ? BERTH_SIZE_BOUND : BERTH_SIZE_OBSERVED;
         answer->learn = true;
-        return observed_bound(self, class, hi, BERTH_SIZE_RUNS);
+        return observed_bound(self, class, corner, BERTH_SIZE_RUNS);
     }
     int64_t largest = 0;
     bool differ = false;
@@ -464,10 +483,12 @@ static int64_t evaluate_class(const berth_size_model* self,
 berth_size_answer berth_size_model_evaluate(berth_size_model* self,
                                             const int64_t* lo,
                                             const int64_t* hi,
+                                            const int64_t* corner,
                                             uint64_t* out_bytes) {
     berth_size_answer answer = {.promise = BERTH_SIZE_EXACT};
     for (size_t i = 0; i < self->classes.count; i++)
-        self->class_value[i] = evaluate_class(self, &self->classes.items[i], lo, hi, &answer);
+        self->class_value[i] =
+            evaluate_class(self, &self->classes.items[i], lo, hi, corner, &answer);
     for (size_t i = 0; i < self->kinds.count; i++) {
         const berth_size_kind* kind = &self->kinds.items[i];
         int64_t dims[BERTH_MAX_RANK];

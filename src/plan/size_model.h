@@ -18,7 +18,7 @@ typedef struct berth_size_class {
     bool data;       ///< depends on data: never a form
     bool scratch;
     bool varied; ///< not always the same
-    /// Runs larger than those at smaller symbols; after some of them `largest` is planned for.
+    /// Runs larger than others at larger symbols; after some of them `largest` is planned for.
     uint8_t misses;
 } berth_size_class;
 
@@ -91,11 +91,13 @@ bool berth_size_model_applies(const berth_size_model* self, const int64_t* bindi
 bool berth_size_model_varies(const berth_size_model* self, uint32_t binding);
 
 /// Writes the largest bytes of each value for bindings lo < s <= hi, aligned; UINT64_MAX where
-/// that does not fit.
+/// that does not fit. Sizes without a form are the largest seen up to `corner` >= hi, the upper end
+/// of the bucket.
 /// Threads: one at a time (the model's scratch).
 berth_size_answer berth_size_model_evaluate(berth_size_model* self,
                                             const int64_t* lo,
                                             const int64_t* hi,
+                                            const int64_t* corner,
                                             uint64_t* out_bytes);
 
 #endif // BERTH_PLAN_SIZE_MODEL_H

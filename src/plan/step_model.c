@@ -243,7 +243,7 @@ static berth_relation* find_plan(berth_step_model* model,
     if (relation != NULL) return relation;
     const uint64_t begin = now(model);
     (void)berth_size_model_evaluate(
-        &path->sizes, box->bucket_lo, box->bucket_hi, model->workspace.sizes);
+        &path->sizes, box->bucket_lo, box->bucket_hi, box->bucket_hi, model->workspace.sizes);
     if (berth_plan_make(&model->workspace, &path->version->shown, &relation) != BERTH_OK)
         return NULL;
     const uint64_t cost = cost_since(model, begin, path->sizes.value_count * UINT64_C(16));
@@ -260,8 +260,8 @@ static berth_plan_placement* evaluate_plan(berth_step_model* model,
                                            known_path* path,
                                            const shape_box* box,
                                            const berth_relation* relation) {
-    berth_size_answer answer =
-        berth_size_model_evaluate(&path->sizes, box->lo, box->hi, model->workspace.sizes);
+    berth_size_answer answer = berth_size_model_evaluate(
+        &path->sizes, box->lo, box->hi, box->bucket_hi, model->workspace.sizes);
     answer.learn = path->want_next || (path->learning && answer.learn);
     berth_plan_placement* placement;
     if (berth_plan_place(&model->workspace, path->version, relation, answer, &placement) !=

@@ -50,7 +50,7 @@ static bool learn1(size_fixture* self, int64_t symbol, size_run run) {
 }
 
 static berth_size_answer ask(size_fixture* self, int64_t lo, int64_t hi, uint64_t* bytes) {
-    return berth_size_model_evaluate(&self->model, &lo, &hi, bytes);
+    return berth_size_model_evaluate(&self->model, &lo, &hi, &hi, bytes);
 }
 
 static void size_fixture_fini(size_fixture* self) {
@@ -147,6 +147,19 @@ static void observed_sizes_follow_the_symbols_they_were_seen_at(void** state) {
     size_fixture_fini(&f);
 }
 
+static void observed_sizes_that_grow_with_the_symbols_are_no_surprise(void** state) {
+    (void)state;
+    size_fixture f = {0};
+    uint64_t bytes[VALUES];
+    for (int64_t s = 10; s < 500; s += 10)
+        learn1(&f, s, (size_run){1, 1, 0, s * s * 100});
+    (void)ask(&f, 9, 10, bytes);
+    assert_true(bytes[3] < 20000);
+    (void)ask(&f, 480, 490, bytes);
+    assert_true(bytes[3] >= 490 * 490 * 100);
+    size_fixture_fini(&f);
+}
+
 static void observed_sizes_that_keep_surprising_are_planned_as_the_largest(void** state) {
     (void)state;
     size_fixture f = {0};
@@ -226,7 +239,7 @@ static void without_memory_nothing_is_learned_and_nothing_lost(void** state) {
     assert_int_equal(model.run_count, 2);
     uint64_t bytes[VALUES];
     const int64_t lo = 29, hi = 30;
-    (void)berth_size_model_evaluate(&model, &lo, &hi, bytes);
+    (void)berth_size_model_evaluate(&model, &lo, &hi, &hi, bytes);
     assert_int_equal(bytes[0], 30 * 256);
     berth_size_model_fini(&model);
     berth_trace_fini(&tape.trace, tape.host);
@@ -242,6 +255,7 @@ int main(void) {
         cmocka_unit_test(a_path_applies_where_its_constants_have_their_values),
         cmocka_unit_test(the_same_key_with_other_sizes_means_that_data_decides),
         cmocka_unit_test(observed_sizes_follow_the_symbols_they_were_seen_at),
+        cmocka_unit_test(observed_sizes_that_grow_with_the_symbols_are_no_surprise),
         cmocka_unit_test(observed_sizes_that_keep_surprising_are_planned_as_the_largest),
         cmocka_unit_test(kept_runs_are_few_spread_out_and_include_the_newest),
         cmocka_unit_test(a_run_that_changes_nothing_says_so),

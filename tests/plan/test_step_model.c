@@ -301,6 +301,27 @@ static void the_frame_of_a_nested_step_is_planned_as_the_largest_seen(void** sta
     fixture_fini(&f);
 }
 
+static void a_size_that_was_zero_at_larger_shapes_is_placed_where_it_harms_nothing(void** state) {
+    (void)state;
+    berth_plan_policy policy = default_policy();
+    policy.buckets = "linear:1000";
+    step_fixture f = fixture_make(&policy);
+    static const int64_t at[] = {900, 800, 700, 600, 100, 500, 90, 400, 80, 850};
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        tape_op(&f.tape, 1);
+        const uint32_t first = tape_matrix(&f.tape, 64, 64);
+        tape_op(&f.tape, 2);
+        const int64_t frame = at[i] > 450 ? 0 : 70000 + at[i] % 7;
+        const uint32_t odd = tape_bytes(&f.tape, BERTH_VALUE_FRAME, frame);
+        tape_op(&f.tape, 3);
+        tape_matrix(&f.tape, 64, 64);
+        tape_use(&f.tape, first);
+        tape_use(&f.tape, odd);
+        assert_int_not_equal(run_at(&f, at[i]).result, BERTH_RUN_EXIT);
+    }
+    fixture_fini(&f);
+}
+
 // ---- Paths, deaths, escapes.
 
 static void a_fixed_shape_is_planned_from_its_second_run_on(void** state) {
@@ -706,6 +727,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_guess_costs_one_partial_run_and_is_corrected),
         cmocka_unit_test(sizes_that_depend_on_data_are_observed_with_a_margin),
         cmocka_unit_test(the_frame_of_a_nested_step_is_planned_as_the_largest_seen),
+        cmocka_unit_test(a_size_that_was_zero_at_larger_shapes_is_placed_where_it_harms_nothing),
         cmocka_unit_test(a_fixed_shape_is_planned_from_its_second_run_on),
         cmocka_unit_test(a_step_without_values_is_a_hit_too),
         cmocka_unit_test(another_path_is_a_side_exit_once_and_the_estimate_covers_both),
