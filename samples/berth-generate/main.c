@@ -103,6 +103,10 @@ static void on_prompt(void* user, const float* logits) {
         write_logits(r, logits);
 }
 
+static void print_text(const llm_bytes* text) {
+    if (text->size > 0) fwrite(text->data, 1, text->size, stdout);
+}
+
 static bool on_token(void* user, int32_t id) {
     printer* print = user;
     const program* p = print->round->program;
@@ -112,7 +116,7 @@ static bool on_token(void* user, int32_t id) {
     } else {
         print->text.size = 0;
         print->failed = llm_decoder_push(&print->decoder, id, &print->text, NULL) != BERTH_OK;
-        fwrite(print->text.data, 1, print->text.size, stdout);
+        print_text(&print->text);
     }
     fflush(stdout);
     return !print->failed;
@@ -121,7 +125,7 @@ static bool on_token(void* user, int32_t id) {
 static void finish_text(printer* print) {
     print->text.size = 0;
     if (llm_decoder_finish(&print->decoder, &print->text, NULL) == BERTH_OK)
-        fwrite(print->text.data, 1, print->text.size, stdout);
+        print_text(&print->text);
 }
 
 static void print_heading(const round* r, size_t at) {
