@@ -219,11 +219,16 @@ static inline void storage_die(berth_storage* storage) {
 }
 
 /// Leaves an object to whoever holds the home's lock.
-static void push_remote(berth_home* home, berth_object* object) {
+static void leave_to_holder(berth_home* home, berth_object* object) {
+    // whoever takes the object over may end the home with it
+    berth_home_pin(home);
     object->next = atomic_load_explicit(&home->remote, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(
         &home->remote, &object->next, object, memory_order_seq_cst, memory_order_relaxed)) {
     }
+    // the holder may have let go just before it could see the object
+    if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+    berth_home_unpin(home);
 }
 
 /// True for the caller that gave the last reference back.
@@ -241,9 +246,7 @@ static void storage_finish_elsewhere(berth_storage* storage) {
         berth_home_unlock(home);
         return;
     }
-    push_remote(home, &storage->object);
-    // the holder may have let go just before it could see the object
-    if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+    leave_to_holder(home, &storage->object);
 }
 
 /// The end of a tensor, under its home's lock.
@@ -266,8 +269,7 @@ static inline void tensor_finish_elsewhere(berth_tensor* tensor) {
         berth_home_unlock(home);
         return;
     }
-    push_remote(home, &tensor->object);
-    if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+    leave_to_holder(home, &tensor->object);
 }
 
 void berth_tensor_drop(berth_tensor* tensor, berth_home* locked) {
