@@ -168,7 +168,7 @@ static void observed_sizes_that_keep_surprising_are_planned_as_the_largest(void*
     learn1(&f, 3, (size_run){1, 1, 0, 500000});
     uint32_t surprises = 0;
     for (int run = 0; run < 400; run++) {
-        const int64_t s = test_random_between(&random, 1, 40);
+        const int64_t s = test_random_between(&random, 1, 100000);
         const int64_t frame = test_random_between(&random, 1, 900000);
         if (run >= 200) {
             (void)ask(&f, s - 1, s, bytes);
