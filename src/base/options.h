@@ -33,8 +33,8 @@ typedef enum berth_option_type {
     X(MEMORY, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",            \
       "the most device memory to use; unlimited means what the device has")                         \
     X(MODE, WORD, "auto", 0, 0, "", "auto|pool|plan|system",                                        \
-      "where tensors are placed: plans and pool, pool alone, plans as early as possible, or the "   \
-      "system's allocator for each")                                                                \
+      "where tensors are placed: by plans and pool, by the pool alone, by plans even for steps "     \
+      "that keep leaving them, or by the system's allocator")                                                                \
     X(BUCKETS, TEXT, "geometric:4", 0, 0, "", "geometric:N, pow2, linear:N, list:A,B,...",          \
       "which values of a symbol share a plan: N steps an octave, powers of two, steps of N, or a "  \
       "list of bounds")                                                                             \
@@ -42,7 +42,7 @@ typedef enum berth_option_type {
       "parts of an octave that symbols are rounded up to when offsets are remembered; 0 rounds "    \
       "nothing")                                                                                    \
     X(PLAN_CACHE_BYTES, BYTES, "16M", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",                   \
-      "the most host memory for plans")                                                             \
+      "host memory for what is learned and planned of one kind of step")                                                             \
     X(TRACE_MAX, COUNT, "1048576", 16, 1073741824, "events", "",                                    \
       "events that one run of a step may record; a longer run stays on the pool")                   \
     X(PATHS_MAX, COUNT, "8", 1, 4096, "paths", "",                                                  \
