@@ -8,6 +8,11 @@
 #include "exec/run.h"
 #include "exec/step_entry.h"
 
+/// What a child of the process that made the context gets.
+static berth_status refuse_child(void) {
+    return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+}
+
 /// The next run object, kept from earlier steps at this depth if there was one.
 static berth_run* prepare_run(berth_context* context) {
     berth_run** link = context->run != NULL ? &context->run->child : &context->first_run;
@@ -36,11 +41,13 @@ static uint64_t pool_growth(const berth_context* context, const berth_outlook* o
             covered += place->bytes;
         }
     }
-    // another path may leave the expected one at any event and then lives in the pool
     if (outlook->pool_bytes > covered)
         growth += berth_pool_query_worst_growth(pool, outlook->pool_bytes - covered);
-    if (outlook->kind == BERTH_ESTIMATE_BOUND && outlook->has_other_paths)
-        growth += berth_pool_query_worst_growth(pool, outlook->frame_bytes);
+    // another path may leave the expected one at any event, and lives in the pool from there: an
+    // eighth is what size classes may waste
+    if (outlook->has_other_paths)
+        growth +=
+            berth_pool_query_worst_growth(pool, outlook->frame_bytes + outlook->frame_bytes / 8);
     return growth;
 }
 
@@ -115,7 +122,7 @@ static berth_status begin_locked(berth_context* context, const berth_step_desc* 
 berth_status berth_step_begin(berth_context* context, const berth_step_desc* desc) {
     if (context == NULL || desc == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
-    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    if (berth_home_is_forked(&context->home)) return refuse_child();
     berth_home_lock(&context->home);
     const berth_status status = begin_locked(context, desc);
     if (status != BERTH_OK) {
@@ -129,7 +136,7 @@ berth_status berth_step_begin(berth_context* context, const berth_step_desc* des
 
 berth_status berth_step_end(berth_context* context) {
     if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
-    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    if (berth_home_is_forked(&context->home)) return refuse_child();
     berth_home_lock(&context->home);
     berth_run* run = context->run;
     berth_status status = BERTH_OK;
@@ -162,7 +169,7 @@ berth_status berth_step_estimate(berth_context* context,
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "a context, a description and a place for the result are needed");
     *out_result = (berth_step_estimate_result){.kind = BERTH_ESTIMATE_UNKNOWN};
-    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    if (berth_home_is_forked(&context->home)) return refuse_child();
     const berth_host* host = context->runtime->host;
     berth_binding_vec bindings = {0};
     berth_step_entry* entry;
@@ -202,7 +209,7 @@ static berth_status warm_locked(berth_context* context, const berth_step_desc* d
 berth_status berth_step_warm(berth_context* context, const berth_step_desc* desc) {
     if (context == NULL || desc == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
-    if (berth_home_is_forked(&context->home)) return BERTH_ERR_FORKED;
+    if (berth_home_is_forked(&context->home)) return refuse_child();
     berth_home_lock(&context->home);
     const berth_status status = warm_locked(context, desc);
     berth_home_unlock(&context->home);

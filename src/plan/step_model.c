@@ -380,6 +380,7 @@ static void look_out(berth_step_model* model,
         berth_plan_placement* placement = place(model, other, values, inquiry);
         weaken(&outlook, placement != NULL ? BERTH_ESTIMATE_BOUND : BERTH_ESTIMATE_OBSERVED);
         if (placement != NULL) fold(&outlook, placement);
+        outlook.has_other_paths = true;
         berth_plan_placement_release(placement, model->host);
     }
     *out = outlook;
