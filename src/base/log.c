@@ -110,3 +110,8 @@ void berth_log_set_sink(void (*sink)(void* self, berth_log_level level, const ch
     sink_self = self;
     (void)pthread_mutex_unlock(&lock);
 }
+
+void berth_log_forget_writer(void) {
+    static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+    memcpy(&lock, &unlocked, sizeof lock);
+}

@@ -41,4 +41,7 @@ void berth_log(berth_log_level level, const char* format, ...) BERTH_PRINTF(2, 3
 void berth_log_set_sink(void (*sink)(void* self, berth_log_level level, const char* line),
                         void* self);
 
+/// For a child after fork: the thread that was writing a line, if one was, is not there any more.
+void berth_log_forget_writer(void);
+
 #endif // BERTH_BASE_LOG_H

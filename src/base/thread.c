@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 berth_status berth_mutex_init(berth_mutex* mutex) {
     const int error = pthread_mutex_init(&mutex->handle, NULL);
@@ -96,12 +97,15 @@ void berth_thread_join(berth_thread* thread) {
 
 volatile uint32_t berth_fork_generation;
 
-static void count_fork(void) { berth_fork_generation = berth_fork_generation + 1; }
+static void enter_child(void) {
+    berth_fork_generation = berth_fork_generation + 1;
+    berth_log_forget_writer();
+}
 
 berth_status berth_fork_watch(void) {
     static atomic_bool watching;
     if (atomic_exchange(&watching, true)) return BERTH_OK;
-    const int error = pthread_atfork(NULL, NULL, count_fork);
+    const int error = pthread_atfork(NULL, NULL, enter_child);
     if (error == 0) return BERTH_OK;
     atomic_store(&watching, false);
     return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "forks cannot be watched: %s", strerror(error));
