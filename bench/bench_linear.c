@@ -13,6 +13,7 @@
 #include "base/host.h"
 #include "device/cpu/cpu_kernels.h"
 #include "device/cpu/cpu_team.h"
+#include "device/cpu/kernel_gemm_library.h"
 #include "device/cpu/kernel_linear.h"
 #include "device/cpu/kernel_matrix.h"
 
@@ -221,6 +222,7 @@ int main(int argc, char** argv) {
                read_limit(teams[t], weights),
                fma_limit(teams[t]));
     }
+    printf("matrix library: %s\n", berth_gemm_library_name());
     printf("columns: 1 thread batch-invariant, 1 thread free, 2 threads batch-invariant, 2 threads "
            "free\n");
     for (size_t d = 0; d < COUNT(dtypes); d++) {

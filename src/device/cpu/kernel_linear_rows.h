@@ -12,55 +12,40 @@
 #define AHEAD_BYTES 4096 ///< from here on, cold weights are read as fast as they are decoded
 #define DOT_ROWS 4 ///< rows of w that share one reading of x; enough chains to hide the latency
 
-/// 32 weights of a row.
-typedef struct pair {
-    lanes first;
-    lanes second;
-} pair;
-
 /// Decodes block `index`, 32 weights, of `row`.
-typedef pair decode_fn(const uint8_t* row, int64_t index);
+typedef lane_pair decode_fn(const uint8_t* row, int64_t index);
 
-LANES_INLINE pair decode_f32(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_f32(const uint8_t* row, int64_t index) {
     const float* block = (const float*)(const void*)row + index * BLOCK; // rows of f32 are aligned
-    return (pair){lanes_load(block), lanes_load(block + LANES)};
+    return (lane_pair){lanes_load(block), lanes_load(block + LANES)};
 }
 
-LANES_INLINE pair decode_f16(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_f16(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index * 64;
-    return (pair){lanes_from_f16(block), lanes_from_f16(block + 32)};
+    return (lane_pair){lanes_from_f16(block), lanes_from_f16(block + 32)};
 }
 
-LANES_INLINE pair decode_bf16(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_bf16(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index * 64;
-    return (pair){lanes_from_bf16(block), lanes_from_bf16(block + 32)};
+    return (lane_pair){lanes_from_bf16(block), lanes_from_bf16(block + 32)};
 }
 
-LANES_INLINE pair decode_q8_0(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q8_0(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index * 34;
     const lanes scale = lanes_set_f16(block);
-    return (pair){lanes_mul(lanes_from_ints(lane_ints_i8(block + 2)), scale),
-                  lanes_mul(lanes_from_ints(lane_ints_i8(block + 18)), scale)};
+    return (lane_pair){lanes_mul(lanes_from_ints(lane_ints_i8(block + 2)), scale),
+                       lanes_mul(lanes_from_ints(lane_ints_i8(block + 18)), scale)};
 }
 
-LANES_INLINE pair decode_q4_0(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q4_0(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index * 18;
-    const lanes scale = lanes_set_f16(block);
-    const lane_ints bytes = lane_ints_u8(block + 2);
-    const lane_ints low = lane_ints_add(lane_ints_and(bytes, 15), -8);
-    const lane_ints high = lane_ints_add(lane_ints_right(bytes, 4), -8);
-    return (pair){lanes_mul(lanes_from_ints(low), scale), lanes_mul(lanes_from_ints(high), scale)};
+    return lanes_from_nibbles(block + 2, -8, lanes_set_f16(block), lanes_zero());
 }
 
-/// A nibble times an f16 is exact, so the fused form rounds as the separate operations do.
-LANES_INLINE pair decode_q4_1(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q4_1(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index * 20;
-    const lanes scale = lanes_set_f16(block);
-    const lanes minimum = lanes_set_f16(block + 2);
-    const lane_ints bytes = lane_ints_u8(block + 4);
-    const lanes low = lanes_from_ints(lane_ints_and(bytes, 15));
-    const lanes high = lanes_from_ints(lane_ints_right(bytes, 4));
-    return (pair){lanes_fma(low, scale, minimum), lanes_fma(high, scale, minimum)};
+    const lane_pair scales = lanes_set_two_f16(block);
+    return lanes_from_nibbles(block + 4, 0, scales.first, scales.second);
 }
 
 typedef struct int_pair {
@@ -78,21 +63,20 @@ LANES_INLINE int_pair fives(const uint8_t* high, const uint8_t* quants) {
         lane_ints_or(lane_ints_right(bytes, 4), lane_ints_sixteens((uint16_t)(bits >> 16)))};
 }
 
-LANES_INLINE pair decode_q5_0(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q5_0(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index * 22;
     const lanes scale = lanes_set_f16(block);
     const int_pair values = fives(block + 2, block + 6);
-    return (pair){lanes_mul(lanes_from_ints(lane_ints_add(values.first, -16)), scale),
-                  lanes_mul(lanes_from_ints(lane_ints_add(values.second, -16)), scale)};
+    return (lane_pair){lanes_mul(lanes_from_ints(lane_ints_add(values.first, -16)), scale),
+                       lanes_mul(lanes_from_ints(lane_ints_add(values.second, -16)), scale)};
 }
 
-LANES_INLINE pair decode_q5_1(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q5_1(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index * 24;
-    const lanes scale = lanes_set_f16(block);
-    const lanes minimum = lanes_set_f16(block + 2);
+    const lane_pair scales = lanes_set_two_f16(block);
     const int_pair values = fives(block + 4, block + 8);
-    return (pair){lanes_fma(lanes_from_ints(values.first), scale, minimum),
-                  lanes_fma(lanes_from_ints(values.second), scale, minimum)};
+    return (lane_pair){lanes_fma(lanes_from_ints(values.first), scales.first, scales.second),
+                       lanes_fma(lanes_from_ints(values.second), scales.first, scales.second)};
 }
 
 /// Scale and offset of the 32 values of `part` of a block of Q4_K or Q5_K: value v stands for
@@ -114,9 +98,9 @@ LANES_INLINE k_scale scale_of_k(const uint8_t* block, int part) {
         scale = (both & 15) | scale >> 6 << 4;
         minimum = both >> 4 | minimum >> 6 << 4;
     }
-    const lanes minimums = lanes_mul(lanes_set_f16(block + 2), lanes_set((float)minimum));
-    return (k_scale){lanes_mul(lanes_set_f16(block), lanes_set((float)scale)),
-                     lanes_mul(minimums, lanes_set(-1.0f))};
+    const lane_pair scales = lanes_set_two_f16(block);
+    return (k_scale){lanes_mul(scales.first, lanes_set((float)scale)),
+                     lanes_mul(scales.second, lanes_set(-(float)minimum))};
 }
 
 /// Sixteen values of Q4_K: the lower nibbles of `quants` for even parts, the upper ones for odd.
@@ -124,15 +108,15 @@ LANES_INLINE lane_ints nibbles_of_part(const uint8_t* quants, int part) {
     return lane_ints_and(lane_ints_right(lane_ints_u8(quants), 4 * (part & 1)), 15);
 }
 
-LANES_INLINE pair decode_q4_k(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q4_k(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index / 8 * 144;
     const int part = (int)(index % 8);
     const uint8_t* quants = block + 16 + 32 * (part / 2);
     const k_scale k = scale_of_k(block, part);
     const lane_ints first = nibbles_of_part(quants, part);
     const lane_ints second = nibbles_of_part(quants + LANES, part);
-    return (pair){lanes_fma(lanes_from_ints(first), k.scale, k.offset),
-                  lanes_fma(lanes_from_ints(second), k.scale, k.offset)};
+    return (lane_pair){lanes_fma(lanes_from_ints(first), k.scale, k.offset),
+                       lanes_fma(lanes_from_ints(second), k.scale, k.offset)};
 }
 
 /// Sixteen values of Q5_K: as Q4_K, and bit `part` of each byte of `high`.
@@ -141,15 +125,15 @@ LANES_INLINE lane_ints fives_of_part(const uint8_t* quants, const uint8_t* high,
     return lane_ints_or(nibbles_of_part(quants, part), lane_ints_left(bits, 4));
 }
 
-LANES_INLINE pair decode_q5_k(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q5_k(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index / 8 * 176;
     const int part = (int)(index % 8);
     const uint8_t* quants = block + 48 + 32 * (part / 2);
     const k_scale k = scale_of_k(block, part);
     const lane_ints first = fives_of_part(quants, block + 16, part);
     const lane_ints second = fives_of_part(quants + LANES, block + 16 + LANES, part);
-    return (pair){lanes_fma(lanes_from_ints(first), k.scale, k.offset),
-                  lanes_fma(lanes_from_ints(second), k.scale, k.offset)};
+    return (lane_pair){lanes_fma(lanes_from_ints(first), k.scale, k.offset),
+                       lanes_fma(lanes_from_ints(second), k.scale, k.offset)};
 }
 
 /// Sixteen values of Q6_K: a nibble each from `low`, two bits each from `high`.
@@ -161,7 +145,7 @@ sixteen_of_q6_k(const uint8_t* low, int low_bit, const uint8_t* high, int high_b
     return lanes_mul(lanes_from_ints(values), lanes_set(scale));
 }
 
-LANES_INLINE pair decode_q6_k(const uint8_t* row, int64_t index) {
+LANES_INLINE lane_pair decode_q6_k(const uint8_t* row, int64_t index) {
     const uint8_t* block = row + index / 8 * 210;
     const int part = (int)(index % 8); // 32 values: two parts share their nibbles' bytes
     const int quarter = part % 4;
@@ -172,24 +156,24 @@ LANES_INLINE pair decode_q6_k(const uint8_t* row, int64_t index) {
     memcpy(&bits, block + 208, sizeof bits);
     const float scale = berth_f16_to_f32(bits);
     const int low_bit = quarter >= 2 ? 4 : 0;
-    return (pair){
+    return (lane_pair){
         sixteen_of_q6_k(low, low_bit, high, 2 * quarter, scale * (float)scales[0]),
         sixteen_of_q6_k(low + LANES, low_bit, high + LANES, 2 * quarter, scale * (float)scales[1])};
 }
 
 /// The last weights of a row that is no whole number of blocks, followed by zeros. Only plain types
 /// have such rows.
-LANES_INLINE pair decode_tail(decode_fn* decode,
-                              int64_t value_bytes,
-                              const uint8_t* row,
-                              int64_t k) {
+LANES_INLINE lane_pair decode_tail(decode_fn* decode,
+                                   int64_t value_bytes,
+                                   const uint8_t* row,
+                                   int64_t k) {
     _Alignas(float) uint8_t padded[BLOCK * sizeof(float)] = {0};
     const int64_t whole = k / BLOCK * BLOCK;
     memcpy(padded, row + whole * value_bytes, (size_t)((k - whole) * value_bytes));
     return decode(padded, 0);
 }
 
-LANES_INLINE void add_products(lanes* sum, pair weights, const float* x) {
+LANES_INLINE void add_products(lanes* sum, lane_pair weights, const float* x) {
     *sum = lanes_fma(lanes_load(x), weights.first, *sum);
     *sum = lanes_fma(lanes_load(x + LANES), weights.second, *sum);
 }
@@ -224,7 +208,7 @@ LANES_INLINE void dot_rows(decode_fn* decode,
     }
     if (value_bytes != 0 && k % BLOCK != 0) {
         LANES_UNROLL for (int r = 0; r < rows; r++) {
-            const pair weights = decode_tail(decode, value_bytes, w + r * row_bytes, k);
+            const lane_pair weights = decode_tail(decode, value_bytes, w + r * row_bytes, k);
             add_products(&sums[r], weights, x + blocks * BLOCK);
         }
     }
@@ -257,7 +241,7 @@ LANES_INLINE void dot(decode_fn* decode,
     }
 }
 
-LANES_INLINE void put_in_panel(float* panel, int64_t row, int64_t block, pair weights) {
+LANES_INLINE void put_in_panel(float* panel, int64_t row, int64_t block, lane_pair weights) {
     float* at = panel + (2 * block * PANEL_ROWS + row) * LANES;
     lanes_store(at, weights.first);
     lanes_store(at + PANEL_ROWS * LANES, weights.second);
@@ -278,7 +262,7 @@ LANES_INLINE void pack(decode_fn* decode,
             put_in_panel(panel, r, b, decode(row, b));
         if (has_tail) put_in_panel(panel, r, blocks, decode_tail(decode, value_bytes, row, k));
     }
-    const pair zeros = {lanes_zero(), lanes_zero()};
+    const lane_pair zeros = {lanes_zero(), lanes_zero()};
     for (int64_t r = rows; r < PANEL_ROWS; r++) {
         for (int64_t b = 0; b < blocks + has_tail; b++)
             put_in_panel(panel, r, b, zeros);

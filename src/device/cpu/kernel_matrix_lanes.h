@@ -315,6 +315,12 @@ LANES_INLINE lanes lanes_from_ints(lane_ints a) {
 
 #endif
 
+/// Neighbours in a row: 16 values and the 16 that follow.
+typedef struct lane_pair {
+    lanes first;
+    lanes second;
+} lane_pair;
+
 /// The f16 at `from`, in every lane.
 LANES_INLINE lanes lanes_set_f16(const uint8_t* from) {
     uint16_t bits;
@@ -323,6 +329,40 @@ LANES_INLINE lanes lanes_set_f16(const uint8_t* from) {
     return lanes_set(_cvtsh_ss(bits));
 #else
     return lanes_set(berth_f16_to_f32(bits));
+#endif
+}
+
+/// The two f16 at `from`, each in every lane.
+LANES_INLINE lane_pair lanes_set_two_f16(const uint8_t* from) {
+#if defined(LANES_AVX512)
+    int both;
+    memcpy(&both, from, sizeof both);
+    const __m512 alternating = _mm512_cvtph_ps(_mm256_set1_epi32(both));
+    return (lane_pair){_mm512_moveldup_ps(alternating), _mm512_movehdup_ps(alternating)};
+#else
+    return (lane_pair){lanes_set_f16(from), lanes_set_f16(from + 2)};
+#endif
+}
+
+/// (v + base) * scale + offset for the 16 lower nibbles v at `from`, and for the 16 upper ones. The
+/// products must be exact: whether they are rounded is not said.
+LANES_INLINE lane_pair lanes_from_nibbles(const uint8_t* from,
+                                          int base,
+                                          lanes scale,
+                                          lanes offset) {
+    const lane_ints bytes = lane_ints_u8(from);
+#if defined(LANES_AVX512)
+    // All sixteen results, looked up by the lowest four bits of each lane.
+    const __m512i values = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512 based = lanes_from_ints(lane_ints_add(values, base));
+    const __m512 table = _mm512_fmadd_ps(based, scale, offset);
+    return (lane_pair){_mm512_permutexvar_ps(bytes, table),
+                       _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), table)};
+#else
+    const lane_ints low = lane_ints_add(lane_ints_and(bytes, 15), base);
+    const lane_ints high = lane_ints_add(lane_ints_right(bytes, 4), base);
+    return (lane_pair){lanes_fma(lanes_from_ints(low), scale, offset),
+                       lanes_fma(lanes_from_ints(high), scale, offset)};
 #endif
 }
 
