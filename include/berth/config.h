@@ -22,8 +22,8 @@ typedef struct berth_option_setting {
 /// line "BERTH_NAME = value unit (origin)" for each option.
 ///
 /// `buffer` [size] receives the text, cut to fit and ended by a zero byte; it may be NULL if size
-/// is 0. `*out_needed` is the length of the whole text without the zero byte. Errors:
-/// BERTH_ERR_INVALID_ARGUMENT as the creation of a runtime would report it; then
+/// is 0. `*out_needed` is the length of the whole text without the zero byte.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT as the creation of a runtime would report it; then
 ///          `*out_needed` is 0.
 /// Threads: any, while nobody changes the environment.
 BERTH_API BERTH_NODISCARD berth_status berth_config_format(const berth_option_setting* settings,
@@ -32,9 +32,8 @@ BERTH_API BERTH_NODISCARD berth_status berth_config_format(const berth_option_se
                                                            size_t size,
                                                            size_t* out_needed);
 
-/// Writes the table of all options in Markdown: name, values, default, meaning. `buffer`, `size`
-/// and
-/// `*out_needed` are as in berth_config_format. Does not depend on the environment.
+/// Writes the table of all options in Markdown: name, values, default, meaning. Does not depend on
+/// the environment. `buffer`, `size` and `*out_needed` are as in berth_config_format.
 BERTH_API BERTH_NODISCARD berth_status berth_config_markdown(char* buffer,
                                                              size_t size,
                                                              size_t* out_needed);

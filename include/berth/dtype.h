@@ -35,6 +35,7 @@ extern "C" {
     X(Q6_K, "q6_k", 256, 210, Q)
 // clang-format on
 
+/// An element type.
 typedef enum berth_dtype {
 #define BERTH_DTYPE_ENUM(name, text, block_values, block_bytes, kind) BERTH_##name,
     BERTH_DTYPE_MAP(BERTH_DTYPE_ENUM)
@@ -42,17 +43,19 @@ typedef enum berth_dtype {
         BERTH_DTYPE_COUNT
 } berth_dtype;
 
+/// What the values of an element type are.
 typedef enum berth_dtype_kind {
     BERTH_DTYPE_KIND_F, ///< floating point
     BERTH_DTYPE_KIND_I, ///< signed integer
     BERTH_DTYPE_KIND_U, ///< unsigned integer
     BERTH_DTYPE_KIND_B, ///< boolean, one byte, 0 or 1
-    BERTH_DTYPE_KIND_Q, ///< block-quantised: only the last dimension is blocked, rows are whole
-                        ///< blocks
+    /// Block-quantised: only the last dimension is blocked, rows are whole blocks.
+    BERTH_DTYPE_KIND_Q,
 } berth_dtype_kind;
 
+/// What is known of an element type.
 typedef struct berth_dtype_info {
-    const char* name;
+    const char* name;      ///< as in messages: "f32"
     uint32_t block_values; ///< values a block; 1 unless quantised
     uint32_t block_bytes;  ///< bytes a block
     berth_dtype_kind kind;
@@ -69,8 +72,8 @@ typedef struct berth_view {
     berth_dtype dtype;
     int32_t rank; ///< 0 .. BERTH_MAX_RANK; entries of dims and strides from rank up are undefined
     int64_t dims[BERTH_MAX_RANK]; ///< elements, each >= 0
-    int64_t
-        strides[BERTH_MAX_RANK]; ///< elements (blocks for quantised types); may be 0 or negative
+    /// Elements (blocks for quantised types, but for the last); may be 0 or negative.
+    int64_t strides[BERTH_MAX_RANK];
 } berth_view;
 
 #ifdef __cplusplus

@@ -9,11 +9,12 @@
 extern "C" {
 #endif
 
-#define BERTH_OP_MAX_INPUTS 8  ///< operands of one op
-#define BERTH_OP_MAX_OUTPUTS 2 ///< results of one op
-#define BERTH_OP_PARAM_BYTES 96
+#define BERTH_OP_MAX_INPUTS 8   ///< operands of one op
+#define BERTH_OP_MAX_OUTPUTS 2  ///< results of one op
+#define BERTH_OP_PARAM_BYTES 96 ///< the most that the parameters of one op take
 
-/// A function that computes items [begin, end) of a job. `worker` is 0 .. worker count - 1.
+/// A function that computes items [begin, end) of a job. `worker` is 0 .. worker count - 1, a
+/// different one for each call that runs at the same time.
 typedef void (*berth_range_fn)(void* job, int64_t begin, int64_t end, uint32_t worker);
 
 /// Threads that a CPU kernel may use. Kernels get one in their call; they never make threads.
@@ -45,6 +46,7 @@ typedef struct berth_op_call {
 /// allocates nothing and cannot fail: all that can be wrong is found by the checks.
 typedef void (*berth_kernel)(const berth_op_call* call);
 
+/// What an op may do with the storage of its operands.
 typedef enum berth_op_flags {
     BERTH_OP_IN_PLACE_0 = 1u << 0, ///< output 0 may take the place of moved operand 0
     BERTH_OP_IN_PLACE_1 = 1u << 1, ///< output 0 may take the place of moved operand 1

@@ -14,19 +14,22 @@ extern "C" {
 
 // Creation: rank 0 .. BERTH_MAX_RANK, dims [rank], each >= 0.
 
-/// Undefined content; any plain dtype.
+/// Undefined content; any plain (not quantised) dtype.
 BERTH_API berth_tensor* berth_empty(berth_context* ctx,
                                     berth_dtype dtype,
                                     int32_t rank,
                                     const int64_t* dims);
+/// Zeros; any plain dtype.
 BERTH_API berth_tensor* berth_zeros(berth_context* ctx,
                                     berth_dtype dtype,
                                     int32_t rank,
                                     const int64_t* dims);
+/// Ones; any plain dtype.
 BERTH_API berth_tensor* berth_ones(berth_context* ctx,
                                    berth_dtype dtype,
                                    int32_t rank,
                                    const int64_t* dims);
+/// `value` converted to `dtype`, in every element; any plain dtype.
 BERTH_API berth_tensor* berth_full(
     berth_context* ctx, double value, berth_dtype dtype, int32_t rank, const int64_t* dims);
 /// [ceil((stop - start) / step)]: start, start + step, ...; f32, i32, i64.
@@ -80,33 +83,56 @@ BERTH_API berth_tensor* berth_copy(berth_context* ctx, berth_tensor* x);
 BERTH_API berth_tensor* berth_cast(berth_context* ctx, berth_tensor* x, berth_dtype dtype);
 
 // Elementwise, with NumPy's broadcasting; both operands have one dtype (f32 f16 bf16 i32 i64 u8;
-// div: floats).
-BERTH_API berth_tensor* berth_add(berth_context* ctx, berth_tensor* a, berth_tensor* b);
-BERTH_API berth_tensor* berth_sub(berth_context* ctx, berth_tensor* a, berth_tensor* b);
-BERTH_API berth_tensor* berth_mul(berth_context* ctx, berth_tensor* a, berth_tensor* b);
-BERTH_API berth_tensor* berth_div(berth_context* ctx, berth_tensor* a, berth_tensor* b);
-BERTH_API berth_tensor* berth_minimum(berth_context* ctx, berth_tensor* a, berth_tensor* b);
-BERTH_API berth_tensor* berth_maximum(berth_context* ctx, berth_tensor* a, berth_tensor* b);
-/// x * scale + shift; floats.
-BERTH_API berth_tensor* berth_affine(berth_context* ctx, berth_tensor* x, float scale, float shift);
-BERTH_API berth_tensor* berth_neg(berth_context* ctx, berth_tensor* x); ///< floats, i32, i64
-BERTH_API berth_tensor* berth_exp(berth_context* ctx, berth_tensor* x);
-BERTH_API berth_tensor* berth_sqrt(berth_context* ctx, berth_tensor* x);
-BERTH_API berth_tensor* berth_tanh(berth_context* ctx, berth_tensor* x);
-BERTH_API berth_tensor* berth_sigmoid(berth_context* ctx, berth_tensor* x);
-BERTH_API berth_tensor* berth_relu(berth_context* ctx, berth_tensor* x);
-BERTH_API berth_tensor* berth_silu(berth_context* ctx, berth_tensor* x);
-BERTH_API berth_tensor* berth_gelu(berth_context* ctx, berth_tensor* x); ///< the tanh form
+// div: floats). Integers wrap around; minimum and maximum of a NaN are NaN.
 
-// Reductions over one dimension.
+/// a + b.
+BERTH_API berth_tensor* berth_add(berth_context* ctx, berth_tensor* a, berth_tensor* b);
+/// a - b.
+BERTH_API berth_tensor* berth_sub(berth_context* ctx, berth_tensor* a, berth_tensor* b);
+/// a * b.
+BERTH_API berth_tensor* berth_mul(berth_context* ctx, berth_tensor* a, berth_tensor* b);
+/// a / b.
+BERTH_API berth_tensor* berth_div(berth_context* ctx, berth_tensor* a, berth_tensor* b);
+/// The smaller of a and b.
+BERTH_API berth_tensor* berth_minimum(berth_context* ctx, berth_tensor* a, berth_tensor* b);
+/// The larger of a and b.
+BERTH_API berth_tensor* berth_maximum(berth_context* ctx, berth_tensor* a, berth_tensor* b);
+
+// Elementwise on one operand; floats, but for neg.
+
+/// x * scale + shift.
+BERTH_API berth_tensor* berth_affine(berth_context* ctx, berth_tensor* x, float scale, float shift);
+/// -x; floats, i32, i64.
+BERTH_API berth_tensor* berth_neg(berth_context* ctx, berth_tensor* x);
+/// e^x.
+BERTH_API berth_tensor* berth_exp(berth_context* ctx, berth_tensor* x);
+/// The square root of x; NaN below 0.
+BERTH_API berth_tensor* berth_sqrt(berth_context* ctx, berth_tensor* x);
+/// The hyperbolic tangent of x.
+BERTH_API berth_tensor* berth_tanh(berth_context* ctx, berth_tensor* x);
+/// 1 / (1 + e^-x).
+BERTH_API berth_tensor* berth_sigmoid(berth_context* ctx, berth_tensor* x);
+/// The larger of x and 0.
+BERTH_API berth_tensor* berth_relu(berth_context* ctx, berth_tensor* x);
+/// x * sigmoid(x).
+BERTH_API berth_tensor* berth_silu(berth_context* ctx, berth_tensor* x);
+/// The Gaussian error linear unit of x, in its tanh form.
+BERTH_API berth_tensor* berth_gelu(berth_context* ctx, berth_tensor* x);
+
+// Reductions over dimension `dim`, which keeps size 1 with keepdim and is dropped otherwise.
+
+/// The sum; floats, i32, i64. Over nothing: 0.
 BERTH_API berth_tensor* berth_sum(berth_context* ctx, berth_tensor* x, int32_t dim, bool keepdim);
+/// The mean; floats. Over nothing: NaN.
 BERTH_API berth_tensor* berth_mean(berth_context* ctx, berth_tensor* x, int32_t dim, bool keepdim);
+/// The largest; floats, i32, i64. NaN if there is one. An empty dimension is an error.
 BERTH_API berth_tensor* berth_max(berth_context* ctx, berth_tensor* x, int32_t dim, bool keepdim);
-/// i64 indices of the first of the largest.
+/// Index (i64) of the first of the largest, or of the first NaN. As berth_max otherwise.
 BERTH_API berth_tensor* berth_argmax(berth_context* ctx,
                                      berth_tensor* x,
                                      int32_t dim,
                                      bool keepdim);
+/// e^x over its sum along `dim`, which stays; floats.
 BERTH_API berth_tensor* berth_softmax(berth_context* ctx, berth_tensor* x, int32_t dim);
 
 /// x [..., E] floats, weight [E] f32 or x's dtype: x / sqrt(mean(x^2) + eps) * weight.
@@ -133,17 +159,19 @@ typedef struct berth_rope_options {
     bool halves;           ///< pairs (i, i + rotary_dims / 2) instead of (2i, 2i + 1)
 } berth_rope_options;
 
-/// x [T, H, D] floats, positions [T] i32 or i64, divisors [rotary_dims / 2] f32 or NULL.
-/// `options` NULL means all defaults.
+/// Turns pair i of each head by the angle position * position_scale * base^(-2i / rotary_dims) /
+/// divisors[i]. x [T, H, D] floats, positions [T] i32 or i64, divisors [rotary_dims / 2] f32 or
+/// NULL. `options` NULL means all defaults.
 BERTH_API berth_tensor* berth_rope(berth_context* ctx,
                                    berth_tensor* x,
                                    berth_tensor* positions,
                                    berth_tensor* divisors,
                                    const berth_rope_options* options);
 
-/// q [T, H, D], k [S, K, D], v [S, K, Dv]; H is a multiple of K, query head h reads KV head h / (H
-/// / K). k and v have one float dtype. Query t sees keys j <= query_offset + t if causal, else all.
-/// scale 0 means 1 / sqrt(D). [T, H, Dv] in q's dtype.
+/// q [T, H, D], k [S, K, D], v [S, K, Dv]: [T, H, Dv] in q's dtype. All floats; k and v have one
+/// dtype. H is a multiple of K; query head h reads the keys and values of head h / (H / K). Query t
+/// sees keys j <= query_offset + t if causal, else all; one that sees none gives zeros. scale 0
+/// means 1 / sqrt(D).
 BERTH_API berth_tensor* berth_attention(berth_context* ctx,
                                         berth_tensor* q,
                                         berth_tensor* k,

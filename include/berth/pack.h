@@ -21,13 +21,14 @@ typedef struct berth_interval {
 
 /// How much to try. NULL stands for a zeroed struct.
 typedef struct berth_pack_options {
-    uint64_t
-        alignment; ///< power of two that sizes are rounded up to, so offsets are multiples; 0: 1
+    /// Power of two that sizes are rounded up to, so that offsets are multiples of it. 0: 1.
+    uint64_t alignment;
     /// Rounds of repair after the fixed orders, each about as costly as one order; a round that
     /// brings nothing is undone. 0: none.
     uint32_t repair_rounds;
 } berth_pack_options;
 
+/// What a packing came to, in bytes.
 typedef struct berth_pack_result {
     uint64_t peak;        ///< highest offset + size
     uint64_t lower_bound; ///< largest sum of (aligned) sizes alive at one moment

@@ -26,10 +26,13 @@ typedef struct berth_runtime_options {
     size_t setting_count;
 } berth_runtime_options;
 
-/// Creates a runtime. Options are read once: defaults, BERTH_CONF, the variables, then `options`.
+/// Creates a runtime. Options are read once: defaults, BERTH_CONF, the variables, then `options`
+/// (NULL: all defaults).
 /// Ownership: the caller has one reference; berth_runtime_release().
 /// Errors:    BERTH_ERR_INVALID_ARGUMENT naming the option, its value and the accepted range;
-///            BERTH_ERR_OUT_OF_MEMORY; BERTH_ERR_DEVICE.
+///            BERTH_ERR_OUT_OF_MEMORY; BERTH_ERR_DEVICE; BERTH_ERR_IO if the log file cannot be
+///            opened. Then `*out_runtime` is NULL.
+/// Threads:   any, while nobody changes the environment.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_create(const berth_runtime_options* options,
                                                             berth_runtime** out_runtime);
 
@@ -38,15 +41,19 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_create(const berth_runtime_
 BERTH_API void berth_runtime_release(berth_runtime* runtime);
 
 /// Writes the memory statistics as of now.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_stats` is zero.
 /// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_query_memory(berth_runtime* runtime,
                                                                   berth_memory_stats* out_stats);
 
-/// Number of kinds of step (names) seen so far.
+/// Number of kinds of step (names) seen so far; 0 in a forked child.
+/// Threads: any.
 BERTH_API size_t berth_runtime_query_step_count(berth_runtime* runtime);
 
 /// Writes name and counters of the `index`-th kind of step, in order of first appearance. The name
 /// lives as long as the runtime.
+/// Errors:  BERTH_ERR_NOT_FOUND if there are not so many; then the outputs are NULL and zero.
+/// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_query_step(berth_runtime* runtime,
                                                                 size_t index,
                                                                 const char** out_name,
@@ -54,13 +61,16 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_query_step(berth_runtime* r
 
 /// Writes a report of steps and memory as text, cut to `size` bytes with its terminating zero.
 /// `out_needed` (may be NULL) receives the size that takes it whole.
+/// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_format_report(berth_runtime* runtime,
                                                                    char* buffer,
                                                                    size_t size,
                                                                    size_t* out_needed);
 
-/// Gives idle memory of all contexts that are not in an op back to the system, down to `keep_bytes`
-/// for each. `out_bytes` (may be NULL) receives how much went back.
+/// Gives idle memory of all contexts back to the system. Each keeps `keep_bytes` of its pool's and
+/// as much of its frames' memory; the frames of a context that is in an op stay as they are.
+/// `out_bytes` (may be NULL) receives how much went back.
+/// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_trim(berth_runtime* runtime,
                                                   uint64_t keep_bytes,
                                                   uint64_t* out_bytes);
@@ -68,11 +78,13 @@ BERTH_API BERTH_NODISCARD berth_status berth_trim(berth_runtime* runtime,
 /// Creates a context on the runtime's device.
 /// Ownership: the caller has one reference; berth_context_release(). Tensors keep their context's
 /// memory alive.
+/// Errors:    BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE; then `*out_context` is NULL.
+/// Threads:   any.
 BERTH_API BERTH_NODISCARD berth_status berth_context_create(berth_runtime* runtime,
                                                             berth_context** out_context);
 
-/// Ends the context; accepts NULL. Open steps are discarded. Tensors made by it stay valid to read
-/// and release.
+/// Gives the caller's reference back and ends the context; accepts NULL. Open steps are discarded.
+/// Tensors made by it stay valid: they can be read, released, and used by other contexts.
 BERTH_API void berth_context_release(berth_context* context);
 
 /// The runtime of `context`; borrowed.
@@ -89,6 +101,7 @@ BERTH_API const char* berth_context_error_text(const berth_context* context);
 BERTH_API void berth_context_clear_error(berth_context* context);
 
 /// Blocks until everything enqueued so far has been computed.
+/// Errors: BERTH_ERR_DEVICE if work failed, BERTH_ERR_FORKED.
 BERTH_API BERTH_NODISCARD berth_status berth_context_synchronize(berth_context* context);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that Berth keeps about memory and steps: one list each makes the struct and its
-// renderings.
+// Numbers that Berth keeps about memory and steps. One list each makes the struct and its text.
 #ifndef BERTH_STATS_H
 #define BERTH_STATS_H
 
@@ -14,14 +13,14 @@ extern "C" {
 /// cannot run out.
 typedef enum berth_estimate_kind {
     BERTH_ESTIMATE_UNKNOWN,  ///< not seen often enough
-    BERTH_ESTIMATE_OBSERVED, ///< some size depends on data or fits no form: the largest seen, with
-                             ///< a margin
+    BERTH_ESTIMATE_OBSERVED, ///< some size fits no form: the largest seen, with a margin
     BERTH_ESTIMATE_BOUND,    ///< several paths (or a form bounded over its bucket): the largest
     BERTH_ESTIMATE_EXACT,    ///< every size is a form of known symbols, one path
 } berth_estimate_kind;
 
 // clang-format off
-/// Counters of a step: X(name, help).
+/// Counters of a kind of step since the runtime began: X(name, help). All exact, of the moment of
+/// the query.
 #define BERTH_STEP_STATS_MAP(X)                                                                \
     X(runs,              "runs that ended without an error")                                   \
     X(hits,              "replays with every value placed as planned")                         \
@@ -48,6 +47,7 @@ typedef enum berth_estimate_kind {
     X(ratio_max_ppm,     "largest peak / lower bound of a replay, in millionths")
 // clang-format on
 
+/// The counters of BERTH_STEP_STATS_MAP.
 typedef struct berth_step_counters {
 #define BERTH_STEP_STATS_FIELD(name, help) uint64_t name;
     BERTH_STEP_STATS_MAP(BERTH_STEP_STATS_FIELD)
@@ -74,6 +74,7 @@ typedef struct berth_step_counters {
     X(failures,            "requests refused after that")
 // clang-format on
 
+/// The numbers of BERTH_MEMORY_STATS_MAP.
 typedef struct berth_memory_stats {
 #define BERTH_MEMORY_STATS_FIELD(name, help) uint64_t name;
     BERTH_MEMORY_STATS_MAP(BERTH_MEMORY_STATS_FIELD)

@@ -37,6 +37,7 @@ extern "C" {
     X(ERR_INTERNAL,         11, "an invariant of the library is broken")
 // clang-format on
 
+/// How a call ended: BERTH_OK or one of BERTH_STATUS_MAP's errors.
 typedef enum berth_status {
 #define BERTH_STATUS_ENUM(name, value, text) BERTH_##name = value,
     BERTH_STATUS_MAP(BERTH_STATUS_ENUM)

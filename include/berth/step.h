@@ -24,23 +24,24 @@ typedef struct berth_step_integer {
 
 /// Describes one run of a step. Names, ranks and order are the same at every run of a name.
 typedef struct berth_step_desc {
-    const char* name;
-    const berth_step_input* inputs;
+    const char* name;               ///< identifies the kind of step in the runtime
+    const berth_step_input* inputs; ///< [input_count]
     size_t input_count;
-    const berth_step_integer* integers;
+    const berth_step_integer* integers; ///< [integer_count]
     size_t integer_count;
 } berth_step_desc;
 
 /// Begins a step; steps nest. If the step's memory is known, it is reserved now and every tensor
-/// has its place. Errors: BERTH_ERR_OUT_OF_MEMORY before anything was executed, naming need and
-/// capacity; BERTH_ERR_INVALID_ARGUMENT.
-///         Then no step is open, and the error is also the context's.
+/// has its place. `desc` and what it points at are borrowed for the call.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY before anything was executed, naming need and capacity;
+///         BERTH_ERR_INVALID_ARGUMENT; BERTH_ERR_STATE while an earlier error sticks in the
+///         context. Then no step is begun, and the error is also the context's.
 BERTH_API BERTH_NODISCARD berth_status berth_step_begin(berth_context* context,
                                                         const berth_step_desc* desc);
 
 /// Ends the innermost step. Tensors that are still alive stay valid. After an error inside the step
-/// it forgets the run and returns that error (which stays the context's until cleared). Errors:
-/// BERTH_ERR_STATE without an open step.
+/// the run is forgotten and the error returned, unless it has been cleared; it stays the context's.
+/// Errors: BERTH_ERR_STATE without an open step.
 BERTH_API BERTH_NODISCARD berth_status berth_step_end(berth_context* context);
 
 /// What a run would need.
@@ -50,12 +51,15 @@ typedef struct berth_step_estimate_result {
 } berth_step_estimate_result;
 
 /// Tells what a run would need; changes nothing.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_OUT_OF_MEMORY; then `*out_result` is unknown, 0.
 BERTH_API BERTH_NODISCARD berth_status berth_step_estimate(berth_context* context,
                                                            const berth_step_desc* desc,
                                                            berth_step_estimate_result* out_result);
 
 /// Makes the plan for a run ahead of it, and populates the frame's memory. Does nothing while the
 /// step is unknown.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE. They are not the
+///         context's: ops go on.
 BERTH_API BERTH_NODISCARD berth_status berth_step_warm(berth_context* context,
                                                        const berth_step_desc* desc);
 

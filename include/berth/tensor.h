@@ -37,17 +37,19 @@ static inline berth_tensor* berth_move(berth_tensor* tensor) {
     return tensor == NULL ? NULL : (berth_tensor*)((uintptr_t)tensor | 1u);
 }
 
-/// What happens to foreign memory that is no longer used.
+/// What happens to foreign memory that is no longer used. Called by the thread that gives the last
+/// reference back, or by one that runs an op of the tensor's context at that moment; it must not
+/// call Berth.
 typedef void (*berth_deleter)(void* self, void* data);
 
 /// Makes a tensor over memory that Berth does not own: `data` holds at least `bytes` bytes,
 /// contiguous [dims] of `dtype`, aligned to its element (block types: to 1). On a device without
-/// host access, `data` is an address of that device. Ownership: `deleter(self, data)` (may be NULL)
-/// is called exactly once, when no tensor uses the memory
-///            any more; not if this call fails.
+/// host access, `data` is an address of that device. A read-only tensor is never written: ops that
+/// would update it copy first, berth_tensor_write refuses.
+/// Ownership: `deleter(self, data)` (may be NULL) is called exactly once, when no tensor uses the
+///            memory any more; not if this call fails.
 /// Errors:    NULL and the context's error if the shape is not acceptable or needs more than
-/// `bytes`. A read-only tensor is never written: ops that would update it copy first,
-/// berth_tensor_write refuses.
+///            `bytes`.
 BERTH_API berth_tensor* berth_tensor_from_memory(berth_context* context,
                                                  void* data,
                                                  uint64_t bytes,
@@ -58,7 +60,12 @@ BERTH_API berth_tensor* berth_tensor_from_memory(berth_context* context,
                                                  berth_deleter deleter,
                                                  void* self);
 
+// What a tensor is. None of these accepts NULL or a handle made by berth_move(); all are plain
+// reads, from any thread.
+
+/// Its element type.
 BERTH_API berth_dtype berth_tensor_dtype(const berth_tensor* tensor);
+/// Its number of dimensions.
 BERTH_API int32_t berth_tensor_rank(const berth_tensor* tensor);
 /// Size of dimension `dim`; negative counts from the end. -1 if there is no such dimension.
 BERTH_API int64_t berth_tensor_dim(const berth_tensor* tensor, int32_t dim);
@@ -70,28 +77,35 @@ BERTH_API const int64_t* berth_tensor_strides(const berth_tensor* tensor);
 BERTH_API int64_t berth_tensor_count(const berth_tensor* tensor);
 /// Bytes of its elements laid out contiguously.
 BERTH_API uint64_t berth_tensor_bytes(const berth_tensor* tensor);
+/// True if its elements lie one after another, row-major.
 BERTH_API bool berth_tensor_is_contiguous(const berth_tensor* tensor);
+/// The context that made it; borrowed. Not to be asked once that has been released.
 BERTH_API berth_context* berth_tensor_context(const berth_tensor* tensor);
 
 /// Copies the elements, row-major, to `buffer` of exactly `bytes` == berth_tensor_bytes() bytes;
 /// waits for them.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT; BERTH_ERR_UNSUPPORTED if the tensor is not contiguous on a
+///         device without host access; BERTH_ERR_DEVICE, BERTH_ERR_FORKED.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_read(berth_tensor* tensor,
                                                          void* buffer,
                                                          uint64_t bytes);
 
 /// Replaces the elements by those of `data`, row-major, exactly berth_tensor_bytes() bytes. The
-/// data is no longer needed when the call returns. Views see the change. The tensor must be
-/// contiguous. Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_UNSUPPORTED (read-only, not
-/// contiguous).
+/// data is no longer needed when the call returns. Views see the change.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_UNSUPPORTED (read-only, not contiguous),
+///         BERTH_ERR_DEVICE, BERTH_ERR_FORKED.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_write(berth_tensor* tensor,
                                                           const void* data,
                                                           uint64_t bytes);
 
 /// Gives the host direct access: `*out_data` points at element [0, ...], strides are the tensor's.
 /// Waits for pending work. Until as many calls of unmap the storage is pinned: it does not move,
-/// and no op writes to it in place. Errors: BERTH_ERR_UNSUPPORTED on a device without host access.
+/// and no op writes to it in place. What lies under a read-only tensor must not be written.
+/// Errors: BERTH_ERR_UNSUPPORTED on a device without host access, BERTH_ERR_INVALID_ARGUMENT,
+///         BERTH_ERR_DEVICE, BERTH_ERR_FORKED; then `*out_data` is NULL and nothing is pinned.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_map(berth_tensor* tensor, void** out_data);
-BERTH_API void berth_tensor_unmap(berth_tensor* tensor); ///< accepts NULL
+/// Ends one map of the tensor or of a view of it. Accepts NULL.
+BERTH_API void berth_tensor_unmap(berth_tensor* tensor);
 
 #ifdef __cplusplus
 }
