@@ -96,6 +96,7 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
 #endif
     home->fills_on_free =
         !is_async && (runtime->poison == BERTH_POISON_FREE || runtime->poison == BERTH_POISON_BOTH);
+    home->fills_on_alloc = !is_async && runtime->poison >= BERTH_POISON_ALLOC;
     home->is_watchful = home->poisons || home->fills_on_free;
     link_context(context);
     *out_context = context;
