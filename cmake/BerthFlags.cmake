@@ -16,7 +16,7 @@ endif()
 # No NDEBUG: assertions have their own levels (BERTH_CHECK_LEVEL).
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
 set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
-set(CMAKE_C_FLAGS_SANITIZE "-O2 -g -fno-omit-frame-pointer")
+set(CMAKE_C_FLAGS_SANITIZE "-O1 -g -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_SANITIZE "${CMAKE_C_FLAGS_SANITIZE}")
 
 if(NOT BERTH_CHECK_LEVEL MATCHES "^[0-3]$")
