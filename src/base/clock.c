@@ -13,7 +13,7 @@ uint64_t berth_clock_now_ns(void) {
     if (source != NULL) return source->now_ns(source->self);
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now); // cannot fail for this clock
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 void berth_clock_set_source(const berth_clock_source* source) {

@@ -3,6 +3,7 @@
 //
 // B1: no size is believed before a checked helper has computed it.
 // B2: a failed host allocation is reported, never fatal; state is as before.
+//
 // This header: memory on the host for Berth's own metadata (headers, traces, plans, tables).
 #ifndef BERTH_BASE_HOST_H
 #define BERTH_BASE_HOST_H

@@ -29,8 +29,7 @@ bool berth_log_enabled(berth_log_level level);
 /// Writes one line "berth: level: text" (cut at about 1000 bytes) in one piece. Keeps errno.
 void berth_log(berth_log_level level, const char* format, ...) BERTH_PRINTF(2, 3);
 
-/// As berth_log, but for the first time that this place in the code is reached in this process
-/// only.
+/// As berth_log, but only the first time that the process reaches this place in the code.
 #define berth_log_once(level, ...)                                                                 \
     do {                                                                                           \
         static atomic_flag berth_logged_ = ATOMIC_FLAG_INIT;                                       \

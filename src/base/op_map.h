@@ -5,8 +5,8 @@
 #define BERTH_BASE_OP_MAP_H
 
 // clang-format off
-/// Every op that runs a kernel: X(ID, name). Views (slice, transpose, reshape without a copy) are not
-/// here: they place nothing and run nothing.
+/// Every op that runs a kernel: X(ID, name). Views (slice, transpose, reshape without a copy) are
+/// not here: they place nothing and run nothing.
 #define BERTH_OP_MAP(X)              \
     X(FILL,        "full")           \
     X(ARANGE,      "arange")         \

@@ -2,7 +2,6 @@
 // Where option values come from. The only file that looks at the environment.
 #include "base/options.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/options_value.h"
+#include "base/text.h"
 
 #define PREFIX "BERTH_"
 #define PREFIX_BYTES (sizeof PREFIX - 1)
@@ -71,22 +71,18 @@ static size_t edit_distance(const char* a, const char* b) {
 static void suggest(const char* name, char* out, size_t size) {
     const char* bare = without_prefix(name);
     const size_t farthest = strlen(bare) / 3 + 1;
-    size_t used = 0, count = 0;
+    berth_text text = {out, size, 0};
+    size_t count = 0;
     out[0] = '\0';
     for (size_t distance = 0; distance <= farthest && count < SUGGESTIONS; distance++) {
         for (unsigned i = 0; i < BERTH_OPTION_COUNT && count < SUGGESTIONS; i++) {
             const char* known = berth_option_query_info((berth_option)i)->name;
-            if (edit_distance(bare, known) != distance || used >= size) continue;
-            const int added = snprintf(out + used,
-                                       size - used,
-                                       "%s" PREFIX "%s",
-                                       count == 0 ? " (did you mean " : " or ",
-                                       known);
-            used += added > 0 ? (size_t)added : 0;
+            if (edit_distance(bare, known) != distance) continue;
+            berth_text_add(&text, "%s" PREFIX "%s", count == 0 ? " (did you mean " : " or ", known);
             count++;
         }
     }
-    if (count > 0 && used < size) (void)snprintf(out + used, size - used, "?)");
+    if (count > 0) berth_text_add(&text, "?)");
 }
 
 static void add_unknown(unknown_names* unknown, const char* name, const char* where) {
@@ -314,42 +310,21 @@ berth_option_origin berth_options_origin(const berth_options* options, berth_opt
 
 // --- Text ---------------------------------------------------------------------------------------
 
-/// A text that is cut to its buffer and knows its whole length.
-typedef struct output {
-    char* buffer;
-    size_t size;
-    size_t length;
-} output;
-
-static void append(output* out, const char* format, ...) BERTH_PRINTF(2, 3);
-
-static void append(output* out, const char* format, ...) {
-    const size_t at = out->length < out->size ? out->length : out->size;
-    va_list arguments;
-    va_start(arguments, format);
-    const int added =
-        vsnprintf(at == out->size ? NULL : out->buffer + at, out->size - at, format, arguments);
-    va_end(arguments);
-    if (added > 0) out->length += (size_t)added;
-}
-
-static void append_text(output* out, const char* text) { append(out, "%s", text); }
-
 size_t berth_options_format(const berth_options* options, char* buffer, size_t size) {
-    output out = {buffer, size, 0};
+    berth_text out = {buffer, size, 0};
     for (unsigned i = 0; i < BERTH_OPTION_COUNT; i++) {
         const berth_option_info* info = berth_option_query_info((berth_option)i);
         const berth_option_value* value = &options->values[i];
         char text[BERTH_OPTION_TEXT_BYTES];
         berth_option_value_format(info, value, text, sizeof text);
         const bool is_number = text[0] >= '0' && text[0] <= '9' && strchr(text, '%') == NULL;
-        append(&out,
-               PREFIX "%s = %s%s%s (%s)\n",
-               info->name,
-               text,
-               is_number && *info->unit != '\0' ? " " : "",
-               is_number ? info->unit : "",
-               origin_names[value->origin]);
+        berth_text_add(&out,
+                       PREFIX "%s = %s%s%s (%s)\n",
+                       info->name,
+                       text,
+                       is_number && *info->unit != '\0' ? " " : "",
+                       is_number ? info->unit : "",
+                       origin_names[value->origin]);
     }
     return out.length;
 }
@@ -367,21 +342,21 @@ berth_status berth_config_format(const berth_option_setting* settings,
 }
 
 /// Appends `text` for a cell of a table: the sign between words is the sign between cells.
-static void append_cell(output* out, const char* text) {
+static void append_cell(berth_text* out, const char* text) {
     for (; *text != '\0'; text++)
-        append(out, *text == '|' ? "\\|" : "%c", *text);
+        berth_text_add(out, *text == '|' ? "\\|" : "%c", *text);
 }
 
 berth_status berth_config_markdown(char* buffer, size_t size, size_t* out_needed) {
-    output out = {buffer, size, 0};
-    append_text(&out, "| Variable | Accepts | Default | Meaning |\n| --- | --- | --- | --- |\n");
+    berth_text out = {buffer, size, 0};
+    berth_text_add(&out, "| Variable | Accepts | Default | Meaning |\n| --- | --- | --- | --- |\n");
     for (unsigned i = 0; i < BERTH_OPTION_COUNT; i++) {
         const berth_option_info* info = berth_option_query_info((berth_option)i);
         char accepted[256];
         berth_option_describe(info, accepted, sizeof accepted);
-        append(&out, "| `" PREFIX "%s` | ", info->name);
+        berth_text_add(&out, "| `" PREFIX "%s` | ", info->name);
         append_cell(&out, accepted);
-        append(&out, " | `%s` | %s |\n", info->default_text, info->help);
+        berth_text_add(&out, " | `%s` | %s |\n", info->default_text, info->help);
     }
     *out_needed = out.length;
     return BERTH_OK;

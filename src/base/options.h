@@ -7,6 +7,7 @@
 
 #include "berth/config.h"
 
+/// What an option's text means.
 typedef enum berth_option_type {
     BERTH_OPTION_TYPE_BOOL,             ///< 1/0, true/false, yes/no, on/off
     BERTH_OPTION_TYPE_COUNT,            ///< a whole number
@@ -19,49 +20,49 @@ typedef enum berth_option_type {
     BERTH_OPTION_TYPE_TEXT,             ///< anything that is not empty; its user checks it
 } berth_option_type;
 
-#define BERTH_OPTION_UNLIMITED UINT64_MAX
+#define BERTH_OPTION_UNLIMITED UINT64_MAX ///< a maximum that is none
 
 // clang-format off
 /// Every option: X(ID, type, default, min, max, unit, words, help). `words` lists the words of an
-/// enum, or for texts the forms they may take. A minimum of 0 makes the word "off" a 0, a maximum of
-/// BERTH_OPTION_UNLIMITED makes "unlimited" that number.
-#define BERTH_OPTION_MAP(X)                                                                         \
-    X(DEVICE, WORD, "cpu", 0, 0, "", "cpu|sim",                                                     \
-      "where tensors live; sim is a small simulated device for tests")                              \
-    X(THREADS, COUNT, "0", 0, 1024, "threads", "",                                                  \
-      "threads that compute, the calling one included; 0 takes all cores")                          \
-    X(MEMORY, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",            \
-      "the most device memory to use; unlimited means what the device has")                         \
-    X(MODE, WORD, "auto", 0, 0, "", "auto|pool|plan|system",                                        \
-      "where tensors are placed: by plans and pool, by the pool alone, by plans even for steps "     \
-      "that keep leaving them, or by the system's allocator")                                                                \
-    X(BUCKETS, TEXT, "geometric:4", 0, 0, "", "geometric:N, pow2, linear:N, list:A,B,...",          \
-      "which values of a symbol share a plan: N steps an octave, powers of two, steps of N, or a "  \
-      "list of bounds")                                                                             \
-    X(PLAN_QUANTUM, COUNT, "64", 0, 65536, "", "",                                                  \
-      "parts of an octave that symbols are rounded up to when offsets are remembered; 0 rounds "    \
-      "nothing")                                                                                    \
-    X(PLAN_CACHE_BYTES, BYTES, "16M", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",                   \
-      "host memory for what is learned and planned of one kind of step")                                                             \
-    X(TRACE_MAX, COUNT, "1048576", 16, 1073741824, "events", "",                                    \
-      "events that one run of a step may record; a longer run stays on the pool")                   \
-    X(PATHS_MAX, COUNT, "8", 1, 4096, "paths", "",                                                  \
-      "paths that one step may take and have planned")                                              \
-    X(KEEP, WORD_OR_BYTES, "auto", 0, BERTH_OPTION_UNLIMITED, "bytes", "all|auto|none",             \
-      "idle memory kept mapped: all of it, as much as recent use suggests, none, or so many bytes") \
-    X(HUGE, WORD, "madvise", 0, 0, "", "off|madvise|hugetlb",                                       \
-      "huge pages of the CPU device: none, asked for, or from the system's reserve")                \
-    X(BATCH_INVARIANT, BOOL, "1", 0, 1, "", "",                                                     \
-      "each row of a result has the same bits for every batch size and thread count")               \
-    X(POISON, WORD, "off", 0, 0, "", "off|free|alloc|both",                                         \
-      "fill memory with a pattern when it is freed, placed, or both")                               \
-    X(LOG, TEXT, "warn", 0, 0, "", "LEVEL, LEVEL:FILE",                                             \
-      "what to log (off, error, warn, info, debug) and where; stderr if there is no file")          \
-    X(PRINT_CONFIG, BOOL, "0", 0, 1, "", "",                                                        \
-      "print every option's value and origin once to stderr")                                       \
-    X(STRICT, BOOL, "0", 0, 1, "", "",                                                              \
-      "an unknown BERTH_ variable is an error instead of a warning")                                \
-    X(CONF, TEXT, "-", 0, 0, "", "NAME=VALUE,...",                                                  \
+/// enum, or for texts the forms they may take. A minimum of 0 makes the word "off" a 0, a maximum
+/// of BERTH_OPTION_UNLIMITED makes "unlimited" that number.
+#define BERTH_OPTION_MAP(X)                                                                        \
+    X(DEVICE, WORD, "cpu", 0, 0, "", "cpu|sim",                                                    \
+      "where tensors live; sim is a small simulated device for tests")                             \
+    X(THREADS, COUNT, "0", 0, 1024, "threads", "",                                                 \
+      "threads that compute, the calling one included; 0 takes all cores")                         \
+    X(MEMORY, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",           \
+      "the most device memory to use; unlimited means what the device has")                        \
+    X(MODE, WORD, "auto", 0, 0, "", "auto|pool|plan|system",                                       \
+      "where tensors are placed: by plans and pool, by the pool alone, by plans even for steps "   \
+      "that keep leaving them, or by the system's allocator")                                      \
+    X(BUCKETS, TEXT, "geometric:4", 0, 0, "", "geometric:N, pow2, linear:N, list:A,B,...",         \
+      "which values of a symbol share a plan: N steps an octave, powers of two, steps of N, or a " \
+      "list of bounds")                                                                            \
+    X(PLAN_QUANTUM, COUNT, "64", 0, 65536, "", "",                                                 \
+      "parts of an octave that symbols are rounded up to when offsets are remembered; 0 rounds "   \
+      "nothing")                                                                                   \
+    X(PLAN_CACHE_BYTES, BYTES, "16M", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",                  \
+      "host memory for what is learned and planned of one kind of step")                           \
+    X(TRACE_MAX, COUNT, "1048576", 16, 1073741824, "events", "",                                   \
+      "events that one run of a step may record; a longer run stays on the pool")                  \
+    X(PATHS_MAX, COUNT, "8", 1, 4096, "paths", "",                                                 \
+      "paths that one step may take and have planned")                                             \
+    X(KEEP, WORD_OR_BYTES, "auto", 0, BERTH_OPTION_UNLIMITED, "bytes", "all|auto|none",            \
+      "idle memory kept mapped: all of it, as much as recent use suggests, none, or so many bytes")\
+    X(HUGE, WORD, "madvise", 0, 0, "", "off|madvise|hugetlb",                                      \
+      "huge pages of the CPU device: none, asked for, or from the system's reserve")               \
+    X(BATCH_INVARIANT, BOOL, "1", 0, 1, "", "",                                                    \
+      "each row of a result has the same bits for every batch size and thread count")              \
+    X(POISON, WORD, "off", 0, 0, "", "off|free|alloc|both",                                        \
+      "fill memory with a pattern when it is freed, placed, or both")                              \
+    X(LOG, TEXT, "warn", 0, 0, "", "LEVEL, LEVEL:FILE",                                            \
+      "what to log (off, error, warn, info, debug) and where; stderr if there is no file")         \
+    X(PRINT_CONFIG, BOOL, "0", 0, 1, "", "",                                                       \
+      "print every option's value and origin once to stderr")                                      \
+    X(STRICT, BOOL, "0", 0, 1, "", "",                                                             \
+      "an unknown BERTH_ variable is an error instead of a warning")                               \
+    X(CONF, TEXT, "-", 0, 0, "", "NAME=VALUE,...",                                                 \
       "options in one variable; an option's own variable wins")
 // clang-format on
 
@@ -106,6 +107,7 @@ typedef enum berth_option_origin {
 
 #define BERTH_OPTION_TEXT_BYTES 512 ///< the longest value, with its zero byte
 
+/// The value of one option.
 typedef struct berth_option_value {
     uint64_t number; ///< counts, bytes, milliseconds, 0 or 1
     double ratio;    ///< ratios and percentages, 0.3 for 30%; -1 if the value is none
@@ -123,9 +125,10 @@ typedef struct berth_options {
 ///
 /// Unknown names in BERTH_CONF and unknown BERTH_ variables give one warning, which names the
 /// nearest known ones, or with BERTH_STRICT an error; unknown names in `settings` are always an
-/// error. Prints the result to stderr, once in the process, if BERTH_PRINT_CONFIG says so. Errors:
-/// BERTH_ERR_INVALID_ARGUMENT with a text that names variable, value and accepted range;
-///         then `*out` is undefined.
+/// error. Prints the result to stderr, once in the process, if BERTH_PRINT_CONFIG says so.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT with a text that names variable, value and accepted range;
+///          then `*out` is undefined.
+/// Threads: any, while nobody changes the environment.
 BERTH_NODISCARD berth_status berth_options_init(berth_options* out,
                                                 const berth_option_setting* settings,
                                                 size_t count);
@@ -136,11 +139,13 @@ uint64_t berth_options_u64(const berth_options* options, berth_option option);
 double berth_options_ratio(const berth_options* options, berth_option option);
 /// Bytes: as given, a percentage being of `whole`.
 uint64_t berth_options_bytes(const berth_options* options, berth_option option, uint64_t whole);
+/// True if it is on.
 bool berth_options_bool(const berth_options* options, berth_option option);
 /// The index of a word in the table's list; for words or bytes, the number of words if bytes.
 uint32_t berth_options_word(const berth_options* options, berth_option option);
 /// The value as it was given, of any option.
 const char* berth_options_text(const berth_options* options, berth_option option);
+/// Where the value comes from.
 berth_option_origin berth_options_origin(const berth_options* options, berth_option option);
 
 /// Writes one line "BERTH_NAME = value unit (origin)" for each option, cut to `size` bytes with the

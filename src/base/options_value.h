@@ -17,6 +17,7 @@ typedef struct berth_option_info {
     const char* help;
 } berth_option_info;
 
+/// The row of `option`; never NULL.
 const berth_option_info* berth_option_query_info(berth_option option);
 
 /// Parses `text` for an option like `info` into `*out` (all but the origin). Independent of the

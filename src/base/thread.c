@@ -4,6 +4,7 @@
 
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,4 +110,9 @@ berth_status berth_fork_watch(void) {
     if (error == 0) return BERTH_OK;
     atomic_store(&watching, false);
     return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "forks cannot be watched: %s", strerror(error));
+}
+
+berth_status berth_fork_check(uint32_t generation) {
+    if (generation == berth_fork_generation) return BERTH_OK;
+    return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
 }

@@ -32,8 +32,9 @@
     }                                                                                              \
     _Static_assert(sizeof(type) > 0, "the element type is complete")
 
-/// Makes room for at least `wanted` elements, doubling. Keeps the content; unchanged on failure.
-berth_status berth_vec_grow(
+/// Makes room for at least `wanted` elements, doubling. Keeps the content.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY; unchanged then.
+BERTH_NODISCARD berth_status berth_vec_grow(
     const berth_host* host, void** items, size_t* capacity, size_t wanted, size_t item_bytes);
 
 #endif // BERTH_BASE_VEC_H
