@@ -6,8 +6,7 @@
 #include "base/error.h"
 #include "exec/exec_impl.h"
 
-/// Ops without operands: the shape travels in the parameters, so it is looked at before it is
-/// copied.
+/// Ops without operands: the shape travels in the parameters, so it is checked before it is copied.
 static bool check_new_shape(berth_context* ctx, const char* op, int32_t rank, const int64_t* dims) {
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return false;
     if (rank >= 0 && rank <= BERTH_MAX_RANK && (rank == 0 || dims != NULL)) return true;
@@ -132,8 +131,8 @@ berth_tensor* berth_affine(berth_context* ctx, berth_tensor* x, float scale, flo
     return berth_dispatch(ctx, BERTH_OP_AFFINE, operands, 1, &params, sizeof params);
 }
 
-/// A dimension counted from the end becomes one counted from the start; what does not exist is left
-/// to the checks.
+/// Makes a dimension that counts from the end count from the start. -1, which the checks refuse, if
+/// it does not exist.
 static int32_t normalize(const berth_tensor* tagged, int32_t dim) {
     const berth_tensor* x = berth_untag(tagged);
     if (x != NULL && !berth_shape_normalize_dim(x->rank, &dim)) return -1;
@@ -242,8 +241,7 @@ berth_tensor* berth_cat(berth_context* ctx,
                                       count),
                            "cat",
                            NULL);
-        for (size_t i = 0; tensors != NULL && i < count; ++i)
-            if (berth_is_moved(tensors[i])) berth_tensor_drop(berth_untag(tensors[i]), &ctx->home);
+        if (tensors != NULL) berth_context_drop_moved(ctx, tensors, count);
         berth_home_unlock(&ctx->home);
         return NULL;
     }

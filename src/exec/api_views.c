@@ -15,8 +15,8 @@ typedef struct view_shape {
     int64_t strides[BERTH_MAX_RANK];
 } view_shape;
 
-/// Lets the op of a thread into its context; false if it must return NULL (then a moved operand is
-/// consumed).
+/// Takes the lock of an op's context. False if the op must return NULL: then the lock is free again
+/// and a moved operand consumed.
 static bool enter(berth_context* ctx, const char* op, berth_tensor* operand) {
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return false;
     berth_home_lock(&ctx->home);

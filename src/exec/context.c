@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts: creation, end, errors, and how much idle memory they keep.
-#include "exec/context.h"
-
 #include <math.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "exec/run.h"
 
 enum {
@@ -68,12 +66,24 @@ static berth_status set_up(berth_context* context) {
     return berth_arena_create(home->host, runtime->store, home->stream, &home->arena);
 }
 
+/// What is marked and filled as BERTH_POISON says and sanitizers want. Nothing on an asynchronous
+/// device: queued work may still touch what the host has given up already.
+static void choose_poison(berth_context* context) {
+    const berth_runtime* runtime = context->runtime;
+    berth_home* home = &context->home;
+    if (berth_device_is_async(runtime->device)) return;
+    const berth_poison poison = runtime->poison;
+    home->poisons = BERTH_POISONS && runtime->mode != BERTH_MODE_SYSTEM;
+    home->fills_on_free = poison == BERTH_POISON_FREE || poison == BERTH_POISON_BOTH;
+    home->fills_on_alloc = poison == BERTH_POISON_ALLOC || poison == BERTH_POISON_BOTH;
+    home->is_watchful = home->poisons || home->fills_on_free;
+}
+
 berth_status berth_context_create(berth_runtime* runtime, berth_context** out_context) {
     if (runtime == NULL || out_context == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and a place are needed");
     *out_context = NULL;
-    if (runtime->fork_generation != berth_fork_generation)
-        return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+    BERTH_TRY(berth_fork_check(runtime->fork_generation));
     berth_context* context = berth_host_calloc(runtime->host, 1, sizeof *context);
     if (context == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a context");
     berth_runtime_retain(runtime);
@@ -89,15 +99,7 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
         destroy(context);
         return status;
     }
-    const bool is_async = berth_device_is_async(runtime->device);
-#ifdef BERTH_HAS_ASAN
-    // work that is still queued may touch what the host has given up already
-    home->poisons = !is_async && runtime->mode != BERTH_MODE_SYSTEM;
-#endif
-    home->fills_on_free =
-        !is_async && (runtime->poison == BERTH_POISON_FREE || runtime->poison == BERTH_POISON_BOTH);
-    home->fills_on_alloc = !is_async && runtime->poison >= BERTH_POISON_ALLOC;
-    home->is_watchful = home->poisons || home->fills_on_free;
+    choose_poison(context);
     link_context(context);
     *out_context = context;
     return BERTH_OK;
@@ -130,6 +132,30 @@ const char* berth_context_error_text(const berth_context* context) {
     return context->error == BERTH_OK ? "" : context->error_text;
 }
 
+berth_status berth_context_fail(berth_context* context,
+                                berth_status status,
+                                const char* where,
+                                const berth_op_call* call) {
+    for (berth_run* run = context->run; run != NULL; run = run->parent) {
+        run->failed = true;
+        // the event that failed has not made all of its values: what comes next, if the error is
+        // cleared inside the step, would take their numbers and so the places of others
+        run->mode = BERTH_RUN_MODE_UNTRACKED;
+    }
+    if (context->error != BERTH_OK) return status;
+    context->error = status;
+    const uint32_t count = call != NULL ? call->input_count : 0;
+    berth_text text = {.buffer = context->error_text, .size = sizeof context->error_text};
+    berth_text_add(&text, "%s", where);
+    for (uint32_t i = 0; i < count; ++i) {
+        const berth_view* x = &call->inputs[i];
+        berth_text_add(&text, i == 0 ? "(" : ", ");
+        berth_shape_write(&text, x->dtype, x->rank, x->dims);
+    }
+    berth_text_add(&text, "%s: %s", count > 0 ? ")" : "", berth_last_error());
+    return status;
+}
+
 void berth_context_clear_error(berth_context* context) {
     if (context == NULL || berth_home_is_forked(&context->home)) return;
     berth_home_lock(&context->home);
@@ -140,8 +166,7 @@ void berth_context_clear_error(berth_context* context) {
 
 berth_status berth_context_synchronize(berth_context* context) {
     if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
-    if (berth_home_is_forked(&context->home))
-        return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+    BERTH_TRY(berth_fork_check(context->home.fork_generation));
     return berth_stream_synchronize(context->home.stream);
 }
 

@@ -2,12 +2,14 @@
 // Executor layer: runtime, contexts, dispatch of ops, steps.
 //
 // E1: the events of an op, in order: outputs and scratch are placed; the kernel is enqueued;
-// scratch
-//     and moved operands are released.
-// E2: the first error of a context sticks; until it is cleared ops return NULL and consume what was
-// moved. E3: a value that a plan places overlaps nothing that is not dead: planned deaths are
-// checked, and
-//     what has outlived its own is kept clear of.
+//     scratch and moved operands are released.
+//
+// E2: the first error of a context sticks; until it is cleared ops return NULL and consume what
+//     was moved.
+//
+// E3: a value that a plan places overlaps nothing that is not dead: planned deaths are checked,
+//     and what has outlived its own is kept clear of.
+//
 // E4: a replayed op allocates nothing on the host and makes no system call.
 //
 // This header: the structs.
@@ -41,7 +43,7 @@ typedef enum berth_run_mode {
 typedef struct berth_step_entry {
     struct berth_step_entry* next;
     berth_step_model* model;
-    uint32_t tag; ///< identifies it in a parent's trace
+    uint32_t tag; ///< its number in the runtime: identifies it in a parent's trace
     size_t input_count;
     size_t integer_count;
     size_t binding_count;
@@ -102,7 +104,7 @@ typedef struct berth_use_trend {
 } berth_use_trend;
 
 struct berth_runtime {
-    _Atomic uint32_t refs;
+    _Atomic uint32_t refs; ///< the user's, and one for each context
     uint32_t fork_generation;
     berth_host* host;
     berth_device* device;
@@ -139,9 +141,13 @@ struct berth_context {
     char error_text[1024];
 };
 
+/// The context whose first member `home` is.
 static inline berth_context* berth_home_context(berth_home* home) {
     return (berth_context*)(void*)home;
 }
+
+/// Adds a reference: a context keeps its runtime until its last tensor is gone.
+void berth_runtime_retain(berth_runtime* runtime);
 
 /// Makes BERTH_MODE=system take storage from `bypass` instead of libc: for benchmarks of
 /// allocators. Copied; before the first context.
@@ -149,11 +155,15 @@ void berth_runtime_set_bypass(berth_runtime* runtime, const berth_pool_bypass* b
 
 /// Keeps the first error. `where` is the op's or the call's name; `call` (may be NULL) adds the
 /// operands' shapes; the reason is the thread's detail text. Returns `status`. Open steps are
-/// marked failed.
+/// marked failed and leave their traces.
 berth_status berth_context_fail(berth_context* context,
                                 berth_status status,
                                 const char* where,
                                 const berth_op_call* call);
+
+/// Gives back the references that berth_move() handed over with `operands` [count], each tensor's
+/// at most as often as it has references. Under the context's lock.
+void berth_context_drop_moved(berth_context* context, berth_tensor* const* operands, size_t count);
 
 /// Runs op `op` on operands that may be tagged by berth_move(). The one way to run a kernel.
 /// `params` [params_bytes] may be NULL.
@@ -172,10 +182,11 @@ berth_tensor* berth_dispatch_locked(berth_context* context,
                                     const void* params,
                                     size_t params_bytes);
 
-/// Removes berth_move()'s tag.
+/// The tensor behind a handle, without berth_move()'s tag.
 static inline berth_tensor* berth_untag(const berth_tensor* operand) {
     return (berth_tensor*)((uintptr_t)operand & ~(uintptr_t)1);
 }
+/// True if the handle was made by berth_move().
 static inline bool berth_is_moved(const berth_tensor* operand) {
     return ((uintptr_t)operand & 1u) != 0;
 }

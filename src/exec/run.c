@@ -2,7 +2,7 @@
 // Recording and replaying one run of a step.
 #include "exec/run.h"
 
-static const uint32_t FIRST_SLOTS = 64;
+enum { FIRST_SLOTS = 64 };
 
 /// Room for values 0 .. wanted - 1 in the ledger.
 static berth_status reserve_slots(const berth_host* host, berth_run* run, uint32_t wanted) {
@@ -229,7 +229,9 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
     berth_home* home = &context->home;
     if (storage->is_overdue) berth_overdue_remove(home, storage);
     berth_storage_lock(storage);
-    const bool may_move = atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
+    // without bytes there is nothing to pin, and a hold would share its address with another
+    const bool may_move = storage->size_bytes == 0 ||
+                          atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
     berth_block block;
     if (may_move &&
         berth_pool_take(home->pool, storage->size_bytes, &run->reservation, &block) == BERTH_OK) {

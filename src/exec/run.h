@@ -16,7 +16,7 @@ void berth_run_side_exit(berth_run* run);
 /// Writes an event down; on any failure the run becomes untracked.
 void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag);
 
-/// Puts those of [value, end) that outlived their planned death on the home's list; false without
+/// Puts those of [value, end) that outlived their planned death on the home's list. False without
 /// host memory: then the run must leave its trace.
 bool berth_run_add_overdue(berth_context* context,
                            berth_run* run,
@@ -66,6 +66,7 @@ static inline void berth_run_begin_event(
     if (run->mode == BERTH_RUN_MODE_RECORD) berth_run_record_event(run, kind, value_count, tag);
 }
 
+/// Counts a value that has been placed, wherever.
 static inline void berth_run_count_value(berth_run* run, uint64_t rounded_bytes) {
     run->ledger.live_bytes += rounded_bytes;
     run->allocated_bytes += rounded_bytes;
@@ -73,8 +74,7 @@ static inline void berth_run_count_value(berth_run* run, uint64_t rounded_bytes)
         run->lower_bound_bytes = run->ledger.live_bytes;
 }
 
-/// Address of value `value` as planned, if `rounded_bytes` fit there and nobody lives there; else
-/// NULL.
+/// Address of value `value` as planned; NULL if `rounded_bytes` do not fit or somebody lives there.
 static inline unsigned char* berth_run_planned_address(const berth_home* home,
                                                        berth_run* run,
                                                        uint32_t value,
@@ -147,8 +147,7 @@ static inline berth_status berth_context_new_tensor(berth_context* context,
     tensor->is_dense = true;
     tensor->storage = storage;
     tensor->offset_bytes = 0;
-    // a replayed value's dims are written down in the same pass: the log has room for all of the
-    // path's
+    // the dims of a replayed value are written down in the same pass: the log has room for them
     int64_t* log = tensor->dims;
     if (run != NULL && run->mode == BERTH_RUN_MODE_REPLAY) {
         log = run->log;
@@ -167,9 +166,11 @@ static inline berth_status berth_context_new_tensor(berth_context* context,
 /// then `out->data` is NULL if there is none. `run` may be NULL.
 berth_status berth_temporary_take(
     berth_context* context, berth_run* run, uint64_t bytes, uint32_t flags, berth_temporary* out);
+/// Gives it back; nothing if it was never taken.
 void berth_temporary_give(berth_context* context, berth_temporary* temporary);
 
-/// Prepares `run` for values: mode, log and slots. Host memory was the only thing that could fail.
+/// Prepares `run` for values: mode, log and slots.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory alone).
 berth_status berth_run_start(berth_context* context,
                              berth_run* run,
                              const berth_placement* placement);

@@ -6,12 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "device/cpu/cpu_device.h"
 #include "device/sim/sim_device.h"
-#include "exec/context.h"
+#include "exec/exec_impl.h"
 #include "exec/step_entry.h"
 
 enum { MAX_EXITS_IN_A_ROW = 8 };
@@ -55,14 +56,13 @@ static void read_options(berth_runtime* runtime, const berth_options* options) {
     memcpy(runtime->buckets,
            berth_options_text(options, BERTH_OPTION_BUCKETS),
            sizeof runtime->buckets);
-    const uint64_t most_events = berth_options_u64(options, BERTH_OPTION_TRACE_MAX);
     runtime->policy = (berth_plan_policy){
         .buckets = runtime->buckets,
         .quantum = (uint32_t)berth_options_u64(options, BERTH_OPTION_PLAN_QUANTUM),
         .max_paths = (uint32_t)berth_options_u64(options, BERTH_OPTION_PATHS_MAX),
         // who asks for plans by name keeps getting them
         .max_exits = runtime->mode == BERTH_MODE_PLAN ? 0 : MAX_EXITS_IN_A_ROW,
-        .max_events = (uint32_t)most_events,
+        .max_events = (uint32_t)berth_options_u64(options, BERTH_OPTION_TRACE_MAX),
         .cache_bytes = berth_options_u64(options, BERTH_OPTION_PLAN_CACHE_BYTES),
         .now_ns = berth_clock_now_ns,
     };
@@ -80,7 +80,6 @@ static berth_status check_buckets(const berth_runtime* runtime) {
 
 static berth_status set_up(berth_runtime* runtime, const berth_options* options) {
     BERTH_TRY(berth_fork_watch());
-    runtime->fork_generation = berth_fork_generation;
     BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
     BERTH_TRY(berth_mutex_init(&runtime->lock));
     runtime->has_lock = true;
@@ -141,7 +140,6 @@ berth_status berth_runtime_create(const berth_runtime_options* options,
     status = set_up(runtime, values);
     berth_host_free(host, values);
     if (status != BERTH_OK) {
-        runtime->fork_generation = berth_fork_generation;
         destroy(runtime);
         return status;
     }
@@ -162,13 +160,6 @@ void berth_runtime_set_bypass(berth_runtime* runtime, const berth_pool_bypass* b
     runtime->bypass = *bypass;
 }
 
-/// True in a child process, with the error text set.
-static bool is_forked(const berth_runtime* runtime) {
-    if (runtime->fork_generation == berth_fork_generation) return false;
-    (void)!berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
-    return true;
-}
-
 static void add_pools(berth_runtime* runtime, berth_memory_stats* stats) {
     berth_mutex_lock(&runtime->lock);
     for (berth_context* c = runtime->first_context; c != NULL; c = c->next) {
@@ -185,7 +176,7 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
     if (runtime == NULL || out_stats == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and a place are needed");
     *out_stats = (berth_memory_stats){0};
-    if (is_forked(runtime)) return BERTH_ERR_FORKED;
+    BERTH_TRY(berth_fork_check(runtime->fork_generation));
     berth_store_stats store;
     berth_store_query_stats(runtime->store, &store);
     *out_stats = (berth_memory_stats){
@@ -208,7 +199,7 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
 }
 
 size_t berth_runtime_query_step_count(berth_runtime* runtime) {
-    if (runtime == NULL || is_forked(runtime)) return 0;
+    if (runtime == NULL || runtime->fork_generation != berth_fork_generation) return 0;
     berth_mutex_lock(&runtime->lock);
     const size_t count = runtime->step_count;
     berth_mutex_unlock(&runtime->lock);
@@ -223,7 +214,7 @@ berth_status berth_runtime_query_step(berth_runtime* runtime,
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and two places are needed");
     *out_name = NULL;
     *out_counters = (berth_step_counters){0};
-    if (is_forked(runtime)) return BERTH_ERR_FORKED;
+    BERTH_TRY(berth_fork_check(runtime->fork_generation));
     berth_mutex_lock(&runtime->lock);
     berth_step_entry* entry = runtime->first_step;
     for (size_t i = 0; entry != NULL && i < index; ++i)
@@ -251,7 +242,7 @@ static berth_context* pin_next(berth_runtime* runtime, berth_context* context) {
 berth_status berth_trim(berth_runtime* runtime, uint64_t keep_bytes, uint64_t* out_bytes) {
     if (out_bytes != NULL) *out_bytes = 0;
     if (runtime == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime is needed");
-    if (is_forked(runtime)) return BERTH_ERR_FORKED;
+    BERTH_TRY(berth_fork_check(runtime->fork_generation));
     uint64_t bytes = 0;
     for (berth_context* c = pin_next(runtime, NULL); c != NULL; c = pin_next(runtime, c)) {
         bytes += berth_pool_trim(c->home.pool, keep_bytes, false);

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps: begin with admission, end with survivors moved out, estimates.
-#include <inttypes.h>
 #include <stdio.h>
 
-#include "base/hash.h"
-#include "base/log.h"
 #include "exec/run.h"
 #include "exec/step_entry.h"
-
-/// What a child of the process that made the context gets.
-static berth_status refuse_child(void) {
-    return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
-}
 
 /// The next run object, kept from earlier steps at this depth if there was one.
 static berth_run* prepare_run(berth_context* context) {
@@ -51,8 +43,8 @@ static uint64_t pool_growth(const berth_context* context, const berth_outlook* o
     return growth;
 }
 
-/// Looks for the frame's place in the parent's frame; the begin of a nested step is an event of the
-/// parent.
+/// Looks for the frame's place in the parent's frame. The begin of a nested step is an event of its
+/// parent's.
 static berth_status place_in_parent(berth_context* context, berth_run* run, uint64_t frame_bytes) {
     run->frame_temporary = (berth_temporary){0};
     run->frame_is_inner = false;
@@ -66,8 +58,7 @@ static berth_status place_in_parent(berth_context* context, berth_run* run, uint
     return BERTH_OK;
 }
 
-/// Promises everything that the run is known to need, or refuses it whole; then populates the
-/// frame.
+/// Promises all that the run is known to need, or refuses it whole; then populates the frame.
 static berth_status admit(berth_context* context, berth_run* run, const berth_outlook* outlook) {
     berth_arena* arena = context->home.arena;
     const uint64_t extra = context->extra_bytes;
@@ -122,7 +113,7 @@ static berth_status begin_locked(berth_context* context, const berth_step_desc* 
 berth_status berth_step_begin(berth_context* context, const berth_step_desc* desc) {
     if (context == NULL || desc == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
-    if (berth_home_is_forked(&context->home)) return refuse_child();
+    BERTH_TRY(berth_fork_check(context->home.fork_generation));
     berth_home_lock(&context->home);
     const berth_status status = begin_locked(context, desc);
     if (status != BERTH_OK) {
@@ -136,7 +127,7 @@ berth_status berth_step_begin(berth_context* context, const berth_step_desc* des
 
 berth_status berth_step_end(berth_context* context) {
     if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
-    if (berth_home_is_forked(&context->home)) return refuse_child();
+    BERTH_TRY(berth_fork_check(context->home.fork_generation));
     berth_home_lock(&context->home);
     berth_run* run = context->run;
     berth_status status = BERTH_OK;
@@ -169,7 +160,7 @@ berth_status berth_step_estimate(berth_context* context,
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "a context, a description and a place for the result are needed");
     *out_result = (berth_step_estimate_result){.kind = BERTH_ESTIMATE_UNKNOWN};
-    if (berth_home_is_forked(&context->home)) return refuse_child();
+    BERTH_TRY(berth_fork_check(context->home.fork_generation));
     const berth_host* host = context->runtime->host;
     berth_binding_vec bindings = {0};
     berth_step_entry* entry;
@@ -209,7 +200,7 @@ static berth_status warm_locked(berth_context* context, const berth_step_desc* d
 berth_status berth_step_warm(berth_context* context, const berth_step_desc* desc) {
     if (context == NULL || desc == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
-    if (berth_home_is_forked(&context->home)) return refuse_child();
+    BERTH_TRY(berth_fork_check(context->home.fork_generation));
     berth_home_lock(&context->home);
     const berth_status status = warm_locked(context, desc);
     berth_home_unlock(&context->home);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/hash.h"
 
 static berth_status check_desc(const berth_step_desc* desc) {
     if (desc->name == NULL || desc->name[0] == '\0')
@@ -74,7 +73,7 @@ void berth_step_entry_destroy(const berth_host* host, berth_step_entry* entry) {
 static char* name_dimension(const berth_host* host, const char* input, int32_t dim) {
     const size_t size = strlen(input) + 4;
     char* name = berth_host_alloc(host, size);
-    if (name != NULL) snprintf(name, size, "%s.%d", input, (int)dim);
+    if (name != NULL) (void)snprintf(name, size, "%s.%d", input, (int)dim);
     return name;
 }
 
@@ -98,27 +97,38 @@ static bool name_bindings(const berth_host* host,
     return true;
 }
 
-static berth_step_entry* create(berth_runtime* runtime, const berth_step_desc* desc) {
+static berth_status no_memory(void) {
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a new step");
+}
+
+static berth_status create(berth_runtime* runtime,
+                           const berth_step_desc* desc,
+                           berth_step_entry** out_entry) {
     const berth_host* host = runtime->host;
     berth_step_entry* entry = berth_host_calloc(host, 1, sizeof *entry);
-    if (entry == NULL) return NULL;
+    if (entry == NULL) return no_memory();
     entry->input_count = desc->input_count;
     entry->integer_count = desc->integer_count;
     entry->binding_count = desc->integer_count;
     for (size_t i = 0; i < desc->input_count; ++i)
         entry->binding_count += (size_t)desc->inputs[i].rank;
-    entry->tag = (uint32_t)berth_hash64(desc->name, strlen(desc->name), 0);
     // one more than needed: a step without inputs has empty tables, not missing ones
     entry->input_names = berth_host_calloc(host, desc->input_count + 1, sizeof(char*));
     entry->input_ranks = berth_host_calloc(host, desc->input_count + 1, sizeof(int32_t));
     entry->binding_names = berth_host_calloc(host, entry->binding_count + 1, sizeof(char*));
     if (entry->input_names == NULL || entry->input_ranks == NULL || entry->binding_names == NULL ||
-        !name_bindings(host, entry, desc) ||
-        berth_step_model_create(host, desc->name, &runtime->policy, &entry->model) != BERTH_OK) {
+        !name_bindings(host, entry, desc)) {
         berth_step_entry_destroy(host, entry);
-        return NULL;
+        return no_memory();
     }
-    return entry;
+    const berth_status status =
+        berth_step_model_create(host, desc->name, &runtime->policy, &entry->model);
+    if (status != BERTH_OK) {
+        berth_step_entry_destroy(host, entry);
+        return status;
+    }
+    *out_entry = entry;
+    return BERTH_OK;
 }
 
 /// Looks the name up in the table, under the runtime's lock.
@@ -129,15 +139,31 @@ static berth_step_entry* look_up(berth_runtime* runtime, const char* name) {
     return entry;
 }
 
-static berth_step_entry* append(berth_runtime* runtime, berth_step_entry* entry) {
+static void append(berth_runtime* runtime, berth_step_entry* entry) {
     if (runtime->last_step != NULL) {
         runtime->last_step->next = entry;
     } else {
         runtime->first_step = entry;
     }
     runtime->last_step = entry;
-    ++runtime->step_count;
-    return entry;
+    entry->tag = (uint32_t)runtime->step_count++;
+}
+
+/// The entry called desc->name, made if it `may_create`; NULL if there is none.
+static berth_status find_or_create(berth_runtime* runtime,
+                                   const berth_step_desc* desc,
+                                   bool may_create,
+                                   berth_step_entry** out_entry) {
+    berth_status status = BERTH_OK;
+    berth_mutex_lock(&runtime->lock);
+    berth_step_entry* entry = look_up(runtime, desc->name);
+    if (entry == NULL && may_create) {
+        status = create(runtime, desc, &entry);
+        if (status == BERTH_OK) append(runtime, entry);
+    }
+    berth_mutex_unlock(&runtime->lock);
+    *out_entry = entry;
+    return status;
 }
 
 berth_status berth_step_entry_find(berth_context* context,
@@ -148,17 +174,8 @@ berth_status berth_step_entry_find(berth_context* context,
     BERTH_TRY(check_desc(desc));
     berth_step_entry* entry = context->recent_step;
     if (entry == NULL || strcmp(berth_step_model_name(entry->model), desc->name) != 0) {
-        berth_runtime* runtime = context->runtime;
-        berth_mutex_lock(&runtime->lock);
-        entry = look_up(runtime, desc->name);
-        if (entry == NULL && may_create) {
-            entry = create(runtime, desc);
-            if (entry != NULL) append(runtime, entry);
-        }
-        berth_mutex_unlock(&runtime->lock);
-        if (entry == NULL)
-            return may_create ? berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a new step")
-                              : BERTH_OK;
+        BERTH_TRY(find_or_create(context->runtime, desc, may_create, &entry));
+        if (entry == NULL) return BERTH_OK;
         context->recent_step = entry;
     }
     BERTH_TRY(check_same(entry, desc));

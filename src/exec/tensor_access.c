@@ -115,8 +115,7 @@ berth_context* berth_tensor_context(const berth_tensor* tensor) {
 
 static berth_status check_access(const berth_tensor* tensor, const void* buffer, uint64_t bytes) {
     if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
-    if (berth_home_is_forked(tensor->home))
-        return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
     const uint64_t expected = berth_tensor_bytes(tensor);
     if (bytes != expected)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
@@ -202,8 +201,7 @@ berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
     if (out_data == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place is needed");
     *out_data = NULL;
     if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
-    if (berth_home_is_forked(tensor->home))
-        return berth_fail(BERTH_ERR_FORKED, "%s", berth_status_text(BERTH_ERR_FORKED));
+    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
     berth_storage* storage = tensor->storage;
     if (!has_host_access(storage->home))
         return berth_fail(BERTH_ERR_UNSUPPORTED, "the device's memory is not visible to the host");

@@ -3,7 +3,6 @@
 #include "tensor/shape.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -106,20 +105,10 @@ bool berth_shape_normalize_dim(int32_t rank, int32_t* dim) {
     return true;
 }
 
-size_t berth_shape_format(
-    berth_dtype dtype, int32_t rank, const int64_t* dims, char* buffer, size_t size) {
+void berth_shape_write(berth_text* text, berth_dtype dtype, int32_t rank, const int64_t* dims) {
     const berth_dtype_info* info = berth_dtype_query_info(dtype);
-    size_t at = 0;
-    int wrote = snprintf(buffer, size, "%s[", info != NULL ? info->name : "?");
-    at += wrote > 0 ? (size_t)wrote : 0;
-    for (int32_t i = 0; i < rank; ++i) {
-        wrote = snprintf(at < size ? buffer + at : NULL,
-                         at < size ? size - at : 0,
-                         "%s%" PRId64,
-                         i == 0 ? "" : ", ",
-                         dims[i]);
-        at += wrote > 0 ? (size_t)wrote : 0;
-    }
-    wrote = snprintf(at < size ? buffer + at : NULL, at < size ? size - at : 0, "]");
-    return at + (wrote > 0 ? (size_t)wrote : 0);
+    berth_text_add(text, "%s[", info != NULL ? info->name : "?");
+    for (int32_t i = 0; i < rank; ++i)
+        berth_text_add(text, "%s%" PRId64, i == 0 ? "" : ", ", dims[i]);
+    berth_text_add(text, "]");
 }

@@ -10,6 +10,7 @@
 #define BERTH_TENSOR_SHAPE_H
 
 #include "base/dtype.h"
+#include "base/text.h"
 
 /// Bytes of a dense [dims] of `dtype`, and their number of elements (either out may be NULL).
 /// Errors: BERTH_ERR_INVALID_ARGUMENT (rank, a negative size, rows that are not whole blocks),
@@ -70,8 +71,7 @@ bool berth_shape_broadcast(int32_t rank_a,
 /// Maps a dimension that may count from the end to 0 .. rank - 1; false if there is none such.
 bool berth_shape_normalize_dim(int32_t rank, int32_t* dim);
 
-/// Writes "f32[2, 3]"; returns the length that it has or would have.
-size_t berth_shape_format(
-    berth_dtype dtype, int32_t rank, const int64_t* dims, char* buffer, size_t size);
+/// Adds "f32[2, 3]" to `text`.
+void berth_shape_write(berth_text* text, berth_dtype dtype, int32_t rank, const int64_t* dims);
 
 #endif // BERTH_TENSOR_SHAPE_H
