@@ -23,6 +23,7 @@ typedef struct program {
     failing_host* host;
     berth_runtime* runtime;
     berth_context* ctx;
+    berth_context* other; ///< reads tensors of the first
     berth_tensor* weight;
     berth_tensor* cache;
     berth_tensor* kept; ///< escapes each step, until the next
@@ -35,12 +36,14 @@ typedef struct program {
 } program;
 
 /// Fails the round, and the test unless the failure was reported properly.
-static void note_error(program* p) {
+static void note_error_in(program* p, berth_context* ctx) {
     p->failed = true;
     ++p->result.errors;
-    assert_int_not_equal(berth_context_error(p->ctx), BERTH_OK);
-    assert_true(berth_context_error_text(p->ctx)[0] != '\0');
+    assert_int_not_equal(berth_context_error(ctx), BERTH_OK);
+    assert_true(berth_context_error_text(ctx)[0] != '\0');
 }
+
+static void note_error(program* p) { note_error_in(p, p->ctx); }
 
 static void note_status(program* p, berth_status status) {
     if (status == BERTH_OK) return;
@@ -105,6 +108,18 @@ static void map_survivor(program* p, int round, berth_tensor* x) {
     p->mapped_count = berth_tensor_count(x);
 }
 
+/// The other context reads the value that will survive, which is shared from then on.
+static void read_elsewhere(program* p, int round) {
+    if (p->kept == NULL || round % 2 != 0) return;
+    berth_tensor* y = berth_affine(p->other, p->kept, 1, 1);
+    if (y == NULL) {
+        note_error_in(p, p->other);
+        berth_context_clear_error(p->other);
+    } else {
+        digest(p, round, y);
+    }
+}
+
 /// The ops of one step; every tensor but the survivors is released.
 static void run_ops(program* p, int round, int64_t n) {
     berth_context* ctx = p->ctx;
@@ -120,10 +135,11 @@ static void run_ops(program* p, int round, int64_t n) {
     if (kept != NULL) map_survivor(p, round, kept);
     update_cache(p, round);
     berth_release_all(x, h, y, turned);
-    digest(p, round, dense);
-    digest(p, round, both);
     p->kept = kept;
     p->kept_value = (float)round;
+    read_elsewhere(p, round);
+    digest(p, round, dense);
+    digest(p, round, both);
 }
 
 static void run_round(program* p, int round) {
@@ -187,15 +203,21 @@ static bool try_small_op(program* p) {
     return status == BERTH_OK;
 }
 
-/// Nothing is out, promised or mapped.
-static void check_books(program* p) {
-    berth_home* home = &p->ctx->home;
+/// Nothing of a context is out, no lock is held.
+static void check_context(berth_context* ctx) {
+    berth_home* home = &ctx->home;
     assert_int_equal(home->live_objects, 0);
     assert_int_equal(home->overdue.count, 0);
     assert_int_equal(atomic_load(&home->lock), 0);
     assert_true(berth_pool_is_valid(home->pool));
     // a fault that comes now costs a second try
-    if (berth_context_synchronize(p->ctx) != BERTH_OK) (void)!berth_context_synchronize(p->ctx);
+    if (berth_context_synchronize(ctx) != BERTH_OK) (void)!berth_context_synchronize(ctx);
+}
+
+/// Nothing is promised or mapped.
+static void check_books(program* p) {
+    check_context(p->ctx);
+    check_context(p->other);
     for (int i = 0; i < 2; ++i)
         assert_ok(berth_trim(p->runtime, 0, NULL));
     berth_memory_stats stats;
@@ -271,6 +293,8 @@ static bool run_program(const berth_option_setting* settings,
         status = berth_context_create(p.runtime, &p.ctx);
         note_status(&p, status);
         assert_true((status == BERTH_OK) == (p.ctx != NULL));
+        if (status == BERTH_OK) status = berth_context_create(p.runtime, &p.other);
+        note_status(&p, status);
         if (status == BERTH_OK) {
             p.result.has_context = true;
             run_rounds(&p, fails_for_good);
@@ -278,6 +302,7 @@ static bool run_program(const berth_option_setting* settings,
                             exec_kit_counters(p.runtime, "inner").hits;
         }
         berth_context_release(p.ctx);
+        berth_context_release(p.other);
         hit = was_hit(&p, f);
         berth_runtime_release(p.runtime);
     }
