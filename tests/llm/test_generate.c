@@ -195,8 +195,12 @@ static void a_folder_of_prompts_is_answered_in_order_and_compared(void** state) 
     read_file(path_of("report.json"), json, sizeof json);
     assert_non_null(strstr(json, "\"identical\":true"));
     assert_non_null(strstr(json, "\"name\":\"prefill\""));
-    assert_non_null(strstr(json, "\"late_misses\":0"));
-    assert_non_null(strstr(json, "\"planning_off\":{"));
+    char* off = strstr(json, "\"planning_off\":{");
+    assert_non_null(off);
+    *off = '\0';
+    static const char late_misses[] = "\"late_misses\":";
+    for (const char* at = json; (at = strstr(at, late_misses)) != NULL; at++)
+        assert_int_equal(at[strlen(late_misses)], '0');
 }
 
 static void a_file_of_prompts_has_one_in_each_line(void** state) {
