@@ -216,6 +216,8 @@ static berth_status set_from_environment(berth_options* out, unknown_names* unkn
 static berth_status set_from_call(berth_options* out,
                                   const berth_option_setting* settings,
                                   size_t count) {
+    if (settings == NULL && count > 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "%zu settings are missing", count);
     for (size_t i = 0; i < count; i++) {
         if (settings[i].name == NULL || settings[i].value == NULL)
             return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "setting %zu has no name or no value", i);
@@ -329,11 +331,17 @@ size_t berth_options_format(const berth_options* options, char* buffer, size_t s
     return out.length;
 }
 
+static berth_status check_output(const char* buffer, size_t size, const size_t* out_needed) {
+    if (out_needed != NULL && (buffer != NULL || size == 0)) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a buffer and a place for the length are needed");
+}
+
 berth_status berth_config_format(const berth_option_setting* settings,
                                  size_t setting_count,
                                  char* buffer,
                                  size_t size,
                                  size_t* out_needed) {
+    BERTH_TRY(check_output(buffer, size, out_needed));
     *out_needed = 0;
     berth_options options;
     BERTH_TRY(berth_options_init(&options, settings, setting_count));
@@ -348,6 +356,7 @@ static void append_cell(berth_text* out, const char* text) {
 }
 
 berth_status berth_config_markdown(char* buffer, size_t size, size_t* out_needed) {
+    BERTH_TRY(check_output(buffer, size, out_needed));
     berth_text out = {buffer, size, 0};
     berth_text_add(&out, "| Variable | Accepts | Default | Meaning |\n| --- | --- | --- | --- |\n");
     for (unsigned i = 0; i < BERTH_OPTION_COUNT; i++) {

@@ -151,7 +151,7 @@ static bool line_through(const fitter* self, uint16_t symbol, berth_form* out) {
         const int64_t dv = self->samples->values[i] - v0;
         if (ds == 0) continue;
         int64_t rise;
-        if (dv % ds != 0 || !berth_mul_i64(dv / ds, s0, &rise)) return false;
+        if (dv % ds != 0 || !berth_mul_i64(dv / ds, s0, &rise) || rise == INT64_MIN) return false;
         *out = (berth_form){.kind = BERTH_FORM_AFFINE, .a = symbol, .scale = dv / ds};
         return berth_add_i64(v0, -rise, &out->add);
     }

@@ -174,7 +174,7 @@ static void answer(const berth_packer* self,
                    size_t count,
                    uint64_t* out_offsets,
                    berth_pack_result* out_result) {
-    memset(out_offsets, 0, count * sizeof *out_offsets);
+    if (count > 0) memset(out_offsets, 0, count * sizeof *out_offsets);
     for (uint32_t i = 0; i < self->count; i++)
         out_offsets[self->source[i]] = self->best[i];
     *out_result = (berth_pack_result){
@@ -256,6 +256,8 @@ berth_status berth_pack(const berth_interval* intervals,
                         const berth_pack_options* options,
                         uint64_t* out_offsets,
                         berth_pack_result* out_result) {
+    if (out_result == NULL || (count > 0 && (intervals == NULL || out_offsets == NULL)))
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "buffers, offsets or result are missing");
     return berth_packing_solve(
         berth_host_default(), intervals, count, options, out_offsets, out_result);
 }

@@ -123,9 +123,10 @@ static int64_t head_of(const attention_unit* unit, int64_t row) {
 /// Keys that a row of the unit sees: [0, result).
 static int64_t visible_keys(const attention_unit* unit, int64_t row) {
     const attention_shape* s = &unit->job->shape;
-    if (!unit->job->params->causal) return s->keys;
-    const int64_t keys = unit->job->params->query_offset + token_of(unit, row) + 1;
-    return keys < 0 ? 0 : berth_min_i64(keys, s->keys);
+    const int64_t offset = unit->job->params->query_offset;
+    // an offset beyond the keys may be so large that nothing can be added to it
+    if (!unit->job->params->causal || offset >= s->keys) return s->keys;
+    return berth_min_i64(offset + token_of(unit, row) + 1, s->keys);
 }
 
 static void unit_init(
