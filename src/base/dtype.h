@@ -12,4 +12,8 @@ static inline const berth_dtype_info* berth_dtype_info_of(berth_dtype dtype) {
     return &berth_dtype_infos[dtype];
 }
 
+static inline bool berth_dtype_is_float(berth_dtype dtype) {
+    return berth_dtype_info_of(dtype)->kind == BERTH_DTYPE_KIND_F;
+}
+
 #endif // BERTH_BASE_DTYPE_H

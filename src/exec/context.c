@@ -90,7 +90,6 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
     context->runtime = runtime;
     berth_home* home = &context->home;
     home->host = runtime->host;
-    home->context = context;
     home->fork_generation = runtime->fork_generation;
     home->on_empty = end;
     atomic_store(&home->refs, 1);

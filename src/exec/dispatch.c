@@ -20,7 +20,7 @@ typedef struct op_state {
     berth_op_call call;
 } op_state;
 
-enum { NOT_IN_PLACE = UINT32_MAX };
+#define NOT_IN_PLACE UINT32_MAX
 static const uint32_t REPLACED = UINT32_C(1) << 31;
 
 /// Gives back the references that were handed over.

@@ -137,7 +137,8 @@ void berth_storage_add_use(berth_storage* storage, berth_home* user) {
     berth_status status = berth_stream_record(user->stream, &ticket);
     if (status == BERTH_OK) status = remember_use(storage, user, ticket);
     berth_storage_unlock(storage);
-    // what cannot be remembered is waited for: slower, never wrong
+    // what cannot be remembered is waited for: slower, never wrong. A stream that cannot be waited
+    // for has failed, and its context reports that at its next call
     if (status != BERTH_OK) (void)!berth_stream_drain(user->stream);
 }
 
@@ -159,9 +160,10 @@ static void settle_uses(berth_storage* storage) {
     berth_home* home = storage->home;
     for (size_t i = 0; i < storage->uses.count; ++i) {
         const berth_storage_use use = storage->uses.items[i];
-        // a stream that cannot be made to wait for the other is waited for here
+        // a stream that cannot be made to wait for the other is waited for here; where that fails
+        // again and again the device does no more work
         if (berth_stream_wait_stream(home->stream, use.home->stream, use.ticket) != BERTH_OK)
-            (void)!berth_stream_wait(use.home->stream, use.ticket);
+            (void)!berth_stream_drain(use.home->stream);
         berth_home_unpin(use.home);
     }
     berth_storage_use_vec_fini(&storage->uses, home->host);
@@ -170,6 +172,7 @@ static void settle_uses(berth_storage* storage) {
 /// Gives foreign memory back to its owner once no enqueued work can touch it.
 static void return_foreign(berth_storage* storage) {
     if (storage->deleter == NULL) return;
+    // a release cannot fail: a device that refuses to be waited for again and again is dead
     if (berth_device_is_async(storage->home->stream->device))
         (void)!berth_stream_drain(storage->home->stream);
     storage->deleter(storage->deleter_self, storage->data);
@@ -313,7 +316,6 @@ void berth_home_unlock_slow(berth_home* home) {
 
 void berth_home_close(berth_home* home) {
     berth_home_lock(home);
-    home->context = NULL;
     home->is_closed = true;
     berth_home_unlock(home);
 }

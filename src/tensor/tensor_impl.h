@@ -29,8 +29,7 @@ typedef enum berth_storage_kind {
     BERTH_STORAGE_FOREIGN, ///< memory that Berth does not own
 } berth_storage_kind;
 
-/// What a running step keeps of its values, indexed by value number. A storage finds it at its
-/// death.
+/// What a running step keeps of its values, by their numbers. A storage finds it when it dies.
 typedef struct berth_ledger {
     berth_storage** slots; ///< [capacity], the storage while it is alive, else NULL
     uint32_t* deaths;      ///< [capacity], the last event begun before the death
@@ -40,6 +39,7 @@ typedef struct berth_ledger {
     uint64_t pool_bytes; ///< of live values that the pool serves, likewise
 } berth_ledger;
 
+/// The mark of a storage that another context has used: for good, or until it dies.
 #define BERTH_STORAGE_SHARED (1u << 31)
 
 /// Work of another context that may still read a shared storage.
@@ -117,7 +117,6 @@ struct berth_home {
     berth_pool* pool;
     berth_arena* arena;
     berth_object_chunk_vec chunks;      ///< memory of the objects
-    berth_context* context;             ///< borrowed; NULL once closed
     void (*on_empty)(berth_home* self); ///< called with the last reference gone; frees the home
 };
 
@@ -157,12 +156,13 @@ void berth_home_pin(berth_home* home);
 bool berth_home_try_pin(berth_home* home);
 void berth_home_unpin(berth_home* home);
 
-/// The context is gone: the home ends with its last object and pin. Consumes the context's
-/// reference.
+/// The context is gone: the home ends with its last object and pin. Consumes the context's pin.
 void berth_home_close(berth_home* home);
 
 // Under the home's lock:
 
+/// Makes some free tensors or storages, where there are none.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory).
 berth_status berth_home_refill_tensors(berth_home* home);
 berth_status berth_home_refill_storages(berth_home* home);
 
@@ -199,8 +199,9 @@ static inline void berth_tensor_discard(berth_home* home, berth_tensor* tensor) 
     --home->live_objects;
 }
 
-/// Gives a new storage, whose size_bytes is set, memory from the home's pool; `reservation` may be
+/// Gives a new storage, whose size_bytes is set, memory from the home's pool. `reservation` may be
 /// NULL.
+/// Errors: as of berth_pool_take.
 berth_status berth_storage_take_from_pool(berth_home* home,
                                           berth_storage* storage,
                                           berth_reservation* reservation);
@@ -217,15 +218,18 @@ void berth_storage_unlock(berth_storage* storage);
 
 /// Marks `storage` shared and makes `user`'s stream wait for its home's work so far. No lock is
 /// held on the storage; `user`'s lock is.
+/// Errors: those of the device; the storage is marked all the same.
 berth_status berth_storage_share(berth_storage* storage, berth_home* user);
 /// Remembers that `user`'s stream has enqueued a use of the shared storage.
 void berth_storage_add_use(berth_storage* storage, berth_home* user);
 /// Blocks until other contexts' uses are done.
+/// Errors: those of the device.
 berth_status berth_storage_wait_uses(berth_storage* storage);
 
 /// Address of a tensor's first element now.
 static inline unsigned char* berth_tensor_data(const berth_tensor* tensor) {
-    return tensor->storage->data + tensor->offset_bytes;
+    // as a number: memory without bytes may be at NULL, to which not even 0 can be added
+    return (unsigned char*)((uintptr_t)tensor->storage->data + tensor->offset_bytes);
 }
 
 /// Fills in `view` of `tensor`.
