@@ -4,14 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/op_table.h"
+#include "base/checked.h"
+#include "base/op_params.h"
+#include "ops/infer.h"
 #include "tensor/shape.h"
 
 static const char* dtype_name(berth_dtype dtype) { return berth_dtype_info_of(dtype)->name; }
-
-static bool is_float(berth_dtype dtype) {
-    return berth_dtype_info_of(dtype)->kind == BERTH_DTYPE_KIND_F;
-}
 
 static bool is_number(berth_dtype dtype) {
     const berth_dtype_kind kind = berth_dtype_info_of(dtype)->kind;
@@ -28,10 +26,6 @@ static void set_shape(berth_view* out, berth_dtype dtype, int32_t rank, const in
     out->dtype = dtype;
     out->rank = rank;
     if (rank > 0) memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
-}
-
-static void set_like(berth_view* out, const berth_view* in) {
-    set_shape(out, in->dtype, in->rank, in->dims);
 }
 
 /// Rank and sizes of a new tensor; the byte count is checked by the caller of the rule.
@@ -68,7 +62,7 @@ berth_status berth_infer_arange(berth_op_call* call) {
 berth_status berth_infer_random(berth_op_call* call) {
     const berth_random_params* params = call->params;
     const berth_dtype dtype = (berth_dtype)params->dtype;
-    if (berth_dtype_query_info(dtype) == NULL || !is_float(dtype))
+    if (berth_dtype_query_info(dtype) == NULL || !berth_dtype_is_float(dtype))
         return berth_op_fail(BERTH_ERR_UNSUPPORTED, "the type must be f32, f16 or bf16");
     if (!isfinite(params->low) || !isfinite(params->high))
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "the distribution is not finite");
@@ -76,7 +70,7 @@ berth_status berth_infer_random(berth_op_call* call) {
 }
 
 berth_status berth_infer_copy(berth_op_call* call) {
-    set_like(&call->outputs[0], &call->inputs[0]);
+    berth_infer_set_like(&call->outputs[0], &call->inputs[0]);
     return BERTH_OK;
 }
 
@@ -95,7 +89,8 @@ berth_status berth_infer_cast(berth_op_call* call) {
             BERTH_ERR_INVALID_ARGUMENT, "%d is no element type", (int)params->dtype);
     if (target->kind == BERTH_DTYPE_KIND_Q)
         return refuse_dtype(params->dtype, "the target must be a plain type");
-    if (berth_dtype_info_of(x->dtype)->kind == BERTH_DTYPE_KIND_Q && !is_float(params->dtype))
+    if (berth_dtype_info_of(x->dtype)->kind == BERTH_DTYPE_KIND_Q &&
+        !berth_dtype_is_float(params->dtype))
         return refuse_dtype(params->dtype, "a quantised tensor can be cast to f32, f16 or bf16");
     set_shape(&call->outputs[0], params->dtype, x->rank, x->dims);
     return BERTH_OK;
@@ -115,7 +110,7 @@ berth_status berth_infer_binary(berth_op_call* call) {
 }
 
 static berth_status check_float(const berth_view* x) {
-    if (!is_float(x->dtype)) return refuse_dtype(x->dtype, "f32, f16 or bf16");
+    if (!berth_dtype_is_float(x->dtype)) return refuse_dtype(x->dtype, "f32, f16 or bf16");
     return BERTH_OK;
 }
 
@@ -131,7 +126,7 @@ berth_status berth_infer_float_unary(berth_op_call* call) {
 
 berth_status berth_infer_neg(berth_op_call* call) {
     const berth_dtype dtype = call->inputs[0].dtype;
-    if (!is_float(dtype) && dtype != BERTH_I32 && dtype != BERTH_I64)
+    if (!berth_dtype_is_float(dtype) && dtype != BERTH_I32 && dtype != BERTH_I64)
         return refuse_dtype(dtype, "f32, f16, bf16, i32 or i64");
     return berth_infer_copy(call);
 }
@@ -159,7 +154,7 @@ static berth_status reduce(berth_op_call* call, berth_dtype out_dtype, bool refu
 }
 
 static berth_status check_summable(const berth_view* x) {
-    if (!is_float(x->dtype) && x->dtype != BERTH_I32 && x->dtype != BERTH_I64)
+    if (!berth_dtype_is_float(x->dtype) && x->dtype != BERTH_I32 && x->dtype != BERTH_I64)
         return refuse_dtype(x->dtype, "f32, f16, bf16, i32 or i64");
     return BERTH_OK;
 }
@@ -204,7 +199,7 @@ berth_status berth_infer_cat(berth_op_call* call) {
         return berth_op_fail(
             BERTH_ERR_INVALID_ARGUMENT, "there is no dimension %d", (int)params->dim);
     berth_view* out = &call->outputs[0];
-    set_like(out, first);
+    berth_infer_set_like(out, first);
     for (uint32_t i = 1; i < call->input_count; ++i) {
         const berth_view* x = &call->inputs[i];
         if (x->dtype != first->dtype || x->rank != first->rank)
@@ -218,8 +213,7 @@ berth_status berth_infer_cat(berth_op_call* call) {
                                      i,
                                      (int)d);
         }
-        if (__builtin_add_overflow(
-                out->dims[params->dim], x->dims[params->dim], &out->dims[params->dim]))
+        if (!berth_add_i64(out->dims[params->dim], x->dims[params->dim], &out->dims[params->dim]))
             return berth_op_fail(BERTH_ERR_OVERFLOW, "the joined dimension does not fit 63 bits");
     }
     return BERTH_OK;

@@ -2,14 +2,10 @@
 // Checks and shape rules of the ops that models are made of.
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
-#include "ops/op_table.h"
+#include "base/op_params.h"
+#include "ops/infer.h"
 #include "tensor/shape.h"
-
-static bool is_float(const berth_view* x) {
-    return berth_dtype_info_of(x->dtype)->kind == BERTH_DTYPE_KIND_F;
-}
 
 static bool is_index(const berth_view* x) { return x->dtype == BERTH_I32 || x->dtype == BERTH_I64; }
 
@@ -21,27 +17,20 @@ static berth_status unsupported(const char* text) {
     return berth_op_fail(BERTH_ERR_UNSUPPORTED, "%s", text);
 }
 
-/// The last dimension's elements lie side by side.
+/// True if the elements of each row, along the last dimension, lie side by side.
 static bool has_dense_rows(const berth_view* x) {
     return x->rank == 0 || x->dims[x->rank - 1] <= 1 || x->strides[x->rank - 1] == 1;
 }
 
-/// Every step from one row to the next is the same, so that the rows form one [count, last] matrix.
 static bool is_dense(const berth_view* x) {
     return berth_shape_is_dense(x->dtype, x->rank, x->dims, x->strides);
-}
-
-static void set_like(berth_view* out, const berth_view* in) {
-    out->dtype = in->dtype;
-    out->rank = in->rank;
-    memcpy(out->dims, in->dims, (size_t)in->rank * sizeof in->dims[0]);
 }
 
 berth_status berth_infer_rms_norm(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const berth_view* weight = &call->inputs[1];
     const berth_rms_norm_params* params = call->params;
-    if (!is_float(x)) return unsupported("x must be f32, f16 or bf16");
+    if (!berth_dtype_is_float(x->dtype)) return unsupported("x must be f32, f16 or bf16");
     if (x->rank < 1) return invalid("x needs at least one dimension");
     if (!has_dense_rows(x)) return unsupported("the last dimension of x must be contiguous");
     if (weight->rank != 1 || weight->dims[0] != x->dims[x->rank - 1])
@@ -51,14 +40,14 @@ berth_status berth_infer_rms_norm(berth_op_call* call) {
     if (!is_dense(weight)) return unsupported("weight must be contiguous");
     if (!(params->eps >= 0) || !isfinite(params->eps))
         return invalid("eps must be finite and >= 0");
-    set_like(&call->outputs[0], x);
+    berth_infer_set_like(&call->outputs[0], x);
     return BERTH_OK;
 }
 
 berth_status berth_infer_matmul(berth_op_call* call) {
     const berth_view* a = &call->inputs[0];
     const berth_view* b = &call->inputs[1];
-    if (!is_float(a) || a->dtype != b->dtype)
+    if (!berth_dtype_is_float(a->dtype) || a->dtype != b->dtype)
         return unsupported("both operands must have one type of f32, f16 and bf16");
     if (a->rank < 2 || b->rank < 2) return invalid("both operands need at least two dimensions");
     if (a->dims[a->rank - 1] != b->dims[b->rank - 2]) return invalid("the inner dimensions differ");
@@ -74,7 +63,7 @@ berth_status berth_infer_matmul(berth_op_call* call) {
 berth_status berth_infer_linear(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const berth_view* weight = &call->inputs[1];
-    if (!is_float(x)) return unsupported("x must be f32, f16 or bf16");
+    if (!berth_dtype_is_float(x->dtype)) return unsupported("x must be f32, f16 or bf16");
     if (x->rank < 1) return invalid("x needs at least one dimension");
     if (!has_dense_rows(x)) return unsupported("the last dimension of x must be contiguous");
     const berth_dtype_kind kind = berth_dtype_info_of(weight->dtype)->kind;
@@ -90,7 +79,7 @@ berth_status berth_infer_linear(berth_op_call* call) {
             return invalid("bias must be f32 [outputs]");
         if (!is_dense(bias)) return unsupported("bias must be contiguous");
     }
-    set_like(&call->outputs[0], x);
+    berth_infer_set_like(&call->outputs[0], x);
     call->outputs[0].dims[x->rank - 1] = weight->dims[0];
     return BERTH_OK;
 }
@@ -99,7 +88,7 @@ berth_status berth_infer_rope(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const berth_view* positions = &call->inputs[1];
     const berth_rope_params* params = call->params;
-    if (!is_float(x)) return unsupported("x must be f32, f16 or bf16");
+    if (!berth_dtype_is_float(x->dtype)) return unsupported("x must be f32, f16 or bf16");
     if (x->rank != 3) return invalid("x must be [tokens, heads, head size]");
     if (!has_dense_rows(x)) return unsupported("the last dimension of x must be contiguous");
     if (!is_index(positions) || positions->rank != 1 || positions->dims[0] != x->dims[0])
@@ -116,7 +105,7 @@ berth_status berth_infer_rope(berth_op_call* call) {
             return invalid("divisors must be f32 [rotated dimensions / 2]");
         if (!is_dense(divisors)) return unsupported("divisors must be contiguous");
     }
-    set_like(&call->outputs[0], x);
+    berth_infer_set_like(&call->outputs[0], x);
     return BERTH_OK;
 }
 
@@ -125,7 +114,7 @@ berth_status berth_infer_attention(berth_op_call* call) {
     const berth_view* k = &call->inputs[1];
     const berth_view* v = &call->inputs[2];
     const berth_attention_params* params = call->params;
-    if (!is_float(q) || !is_float(k) || k->dtype != v->dtype)
+    if (!berth_dtype_is_float(q->dtype) || !berth_dtype_is_float(k->dtype) || k->dtype != v->dtype)
         return unsupported("q must be a float type, k and v one float type");
     if (q->rank != 3 || k->rank != 3 || v->rank != 3)
         return invalid("q, k and v must be [tokens, heads, head size]");
@@ -139,7 +128,7 @@ berth_status berth_infer_attention(berth_op_call* call) {
     if (params->query_offset < 0) return invalid("the query offset is negative");
     if (!isfinite(params->scale)) return invalid("the scale is not finite");
     berth_view* out = &call->outputs[0];
-    set_like(out, q);
+    berth_infer_set_like(out, q);
     out->dims[2] = v->dims[2];
     return BERTH_OK;
 }
@@ -156,7 +145,7 @@ berth_status berth_infer_embedding(berth_op_call* call) {
     if (!is_dense(ids)) return unsupported("ids must be contiguous");
     if (ids->rank + 1 > BERTH_MAX_RANK) return invalid("the result has too many dimensions");
     berth_view* out = &call->outputs[0];
-    set_like(out, ids);
+    berth_infer_set_like(out, ids);
     out->dtype = kind == BERTH_DTYPE_KIND_Q ? BERTH_F32 : table->dtype;
     out->dims[out->rank++] = table->dims[1];
     return BERTH_OK;
@@ -184,6 +173,6 @@ berth_status berth_infer_index_copy(berth_op_call* call) {
                                  (int)d,
                                  expected);
     }
-    set_like(&call->outputs[0], x);
+    berth_infer_set_like(&call->outputs[0], x);
     return BERTH_OK;
 }
