@@ -228,15 +228,19 @@ berth_status berth_run_start(berth_context* context,
 static void evacuate(berth_context* context, berth_run* run, berth_storage* storage) {
     berth_home* home = &context->home;
     if (storage->is_overdue) berth_overdue_remove(home, storage);
+    if (storage->size_bytes == 0) {
+        // nothing to keep, and a hold would share its address with another
+        storage->kind = BERTH_STORAGE_FOREIGN;
+        storage->is_special = true;
+        storage->deleter = NULL;
+        return;
+    }
     berth_storage_lock(storage);
-    // without bytes there is nothing to pin, and a hold would share its address with another
-    const bool may_move = storage->size_bytes == 0 ||
-                          atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
+    const bool may_move = atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
     berth_block block;
     if (may_move &&
         berth_pool_take(home->pool, storage->size_bytes, &run->reservation, &block) == BERTH_OK) {
-        if (storage->size_bytes == 0 ||
-            berth_stream_copy(home->stream,
+        if (berth_stream_copy(home->stream,
                               block.data,
                               storage->data,
                               storage->size_bytes,

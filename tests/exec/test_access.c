@@ -145,6 +145,50 @@ static void a_storage_is_pinned_until_every_map_is_undone(void** state) {
     berth_tensor_unmap(NULL);
 }
 
+/// A step of a value without elements and one of [n], which both live on, mapped, if `out` is
+/// given.
+static void run_mapped(berth_context* ctx, const char* name, int64_t n, berth_tensor** out) {
+    assert_ok(exec_kit_begin(ctx, name, n));
+    berth_tensor* both[2] = {berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){0}),
+                             berth_full(ctx, (double)n, BERTH_F32, 1, &n)};
+    void* data;
+    for (int i = 0; i < 2; ++i) {
+        if (out == NULL) {
+            berth_release(both[i]);
+            continue;
+        }
+        assert_ok(berth_tensor_map(both[i], &data));
+        out[i] = both[i];
+    }
+    assert_ok(berth_step_end(ctx));
+}
+
+static void survivors_at_one_address_are_held_apart(void** state) {
+    berth_context* ctx = context_of(state);
+    static const char* const names[] = {"empty first", "empty last"};
+    for (int first = 0; first < 2; ++first) {
+        for (int64_t n = 10; n < 40; n += 10)
+            run_mapped(ctx, names[first], n, NULL);
+        berth_tensor* held[2];
+        run_mapped(ctx, names[first], 20, held);
+        assert_int_equal(held[1]->storage->kind, BERTH_STORAGE_HELD);
+        berth_tensor_unmap(held[first]);
+        berth_tensor* other = held[1 - first];
+        berth_release(held[first]);
+        for (int64_t n = 5; n < 200; n += 9)
+            run_mapped(ctx, names[first], n, NULL);
+        const float* data = (const float*)exec_kit_place(other);
+        for (int64_t i = 0; i < berth_tensor_count(other); ++i)
+            assert_true(data[i] == 20);
+        berth_tensor_unmap(other);
+        berth_release(other);
+        berth_arena_stats stats;
+        berth_arena_query_stats(ctx->home.arena, &stats);
+        assert_int_equal(stats.held_bytes, 0);
+        assert_int_equal(ctx->home.overdue.count, 0);
+    }
+}
+
 static void an_update_of_a_mapped_tensor_changes_a_copy(void** state) {
     berth_context* ctx = context_of(state);
     berth_tensor* x = berth_zeros(ctx, BERTH_F32, 1, FOUR);
@@ -406,6 +450,7 @@ int main(void) {
         EXEC_KIT_ON_BOTH(a_view_that_is_not_dense_cannot_be_written),
         EXEC_KIT_ON_BOTH(a_mapped_tensor_shows_its_elements_and_takes_new_ones),
         EXEC_KIT_ON_BOTH(a_storage_is_pinned_until_every_map_is_undone),
+        EXEC_KIT_ON_BOTH(survivors_at_one_address_are_held_apart),
         EXEC_KIT_ON_BOTH(an_update_of_a_mapped_tensor_changes_a_copy),
         EXEC_KIT_ON_BOTH(a_map_needs_a_tensor_and_a_place),
         EXEC_KIT_ON_BOTH(read_only_memory_is_never_written),
