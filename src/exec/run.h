@@ -124,13 +124,9 @@ static inline berth_status berth_context_new_tensor(berth_context* context,
                                                     uint64_t bytes,
                                                     berth_tensor** out_tensor) {
     berth_home* home = &context->home;
-    berth_storage* storage = berth_storage_new(home);
-    if (storage == NULL) return BERTH_ERR_OUT_OF_MEMORY;
-    berth_tensor* tensor = berth_tensor_new(home);
-    if (tensor == NULL) {
-        berth_storage_discard(home, storage);
-        return BERTH_ERR_OUT_OF_MEMORY;
-    }
+    berth_tensor* tensor = berth_tensor_new_on_storage(home);
+    if (tensor == NULL) return BERTH_ERR_OUT_OF_MEMORY;
+    berth_storage* storage = tensor->storage;
     storage->size_bytes = bytes;
     storage->rounded_bytes = berth_round_up(bytes, BERTH_ALIGNMENT);
     berth_run* run = context->run;
@@ -145,8 +141,6 @@ static inline berth_status berth_context_new_tensor(berth_context* context,
     tensor->dtype = (uint8_t)shape->dtype;
     tensor->rank = (uint8_t)shape->rank;
     tensor->is_dense = true;
-    tensor->storage = storage;
-    tensor->offset_bytes = 0;
     // the dims of a replayed value are written down in the same pass: the log has room for them
     int64_t* log = tensor->dims;
     if (run != NULL && run->mode == BERTH_RUN_MODE_REPLAY) {

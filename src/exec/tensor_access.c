@@ -36,19 +36,13 @@ static berth_status adopt_memory(berth_context* context,
                                  berth_tensor** out_tensor) {
     berth_home* home = &context->home;
     *out_tensor = NULL;
-    berth_storage* storage = berth_storage_new(home);
-    if (storage == NULL) return BERTH_ERR_OUT_OF_MEMORY;
-    berth_tensor* tensor = berth_tensor_new(home);
-    if (tensor == NULL) {
-        berth_storage_discard(home, storage);
-        return BERTH_ERR_OUT_OF_MEMORY;
-    }
+    berth_tensor* tensor = berth_tensor_new_on_storage(home);
+    if (tensor == NULL) return BERTH_ERR_OUT_OF_MEMORY;
+    berth_storage* storage = tensor->storage;
     storage->kind = BERTH_STORAGE_FOREIGN;
     storage->data = data;
     storage->size_bytes = storage->rounded_bytes = bytes;
     storage->is_special = true;
-    tensor->storage = storage;
-    tensor->offset_bytes = 0;
     *out_tensor = tensor;
     return BERTH_OK;
 }

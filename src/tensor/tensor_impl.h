@@ -199,6 +199,20 @@ static inline void berth_tensor_discard(berth_home* home, berth_tensor* tensor) 
     --home->live_objects;
 }
 
+/// A tensor object on a storage object of its own, both new; NULL without host memory.
+static inline berth_tensor* berth_tensor_new_on_storage(berth_home* home) {
+    berth_storage* storage = berth_storage_new(home);
+    if (storage == NULL) return NULL;
+    berth_tensor* tensor = berth_tensor_new(home);
+    if (tensor == NULL) {
+        berth_storage_discard(home, storage);
+        return NULL;
+    }
+    tensor->storage = storage;
+    tensor->offset_bytes = 0;
+    return tensor;
+}
+
 /// Gives a new storage, whose size_bytes is set, memory from the home's pool. `reservation` may be
 /// NULL.
 /// Errors: as of berth_pool_take.
