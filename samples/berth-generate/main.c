@@ -38,6 +38,7 @@ typedef struct printer {
     llm_decoder decoder;
     llm_bytes text;
     bool failed;
+    int logits_error; ///< errno of writing the logits, 0: none
 } printer;
 
 static berth_status open_model(program* p) {
@@ -81,26 +82,29 @@ static void hide_progress(const round* r) {
     if (shows_progress(r)) fputs("\r\033[K", stderr);
 }
 
-/// Writes the logits after the last prompt, for checks against other programs.
-static void write_logits(const round* r, const float* logits) {
-    const char* path = r->program->options.logits_path;
-    FILE* file = fopen(path, "w");
-    if (file == NULL) {
-        fprintf(stderr, "berth-generate: %s: %s\n", path, strerror(errno));
-        return;
-    }
+/// Closes a file that was written. 0, or the errno of whichever write failed.
+static int close_written(FILE* file) {
+    // a failure of an earlier write need not show in the last one
+    const int earlier = ferror(file) != 0 ? EIO : 0;
+    return fclose(file) != 0 ? errno : earlier;
+}
+
+/// Writes the logits after the last prompt, for checks against other programs. 0 or an errno.
+static int write_logits(const round* r, const float* logits) {
+    FILE* file = fopen(r->program->options.logits_path, "w");
+    if (file == NULL) return errno;
     for (int64_t i = 0; i < r->engine->model->params.vocab_tokens; i++)
         fprintf(file, "%.9g\n", (double)logits[i]);
-    if (fclose(file) != 0) fprintf(stderr, "berth-generate: %s: %s\n", path, strerror(errno));
+    return close_written(file);
 }
 
 static void on_prompt(void* user, const float* logits) {
-    const printer* print = user;
+    printer* print = user;
     const round* r = print->round;
     if (!r->is_silent) hide_progress(r);
     bool is_last = print->at + 1 == r->program->prompts.count;
     if (!r->is_silent && is_last && r->program->options.logits_path != NULL)
-        write_logits(r, logits);
+        print->logits_error = write_logits(r, logits);
 }
 
 static void print_text(const llm_bytes* text) {
@@ -176,6 +180,12 @@ static berth_status answer_prompt(round* r, size_t at) {
     if (!r->is_silent && status == BERTH_OK) puts(p->prompts.count > 1 ? "\n" : "");
     if (status == BERTH_OK && print.failed)
         status = llm_fail_memory(&p->error, "the answer's text");
+    if (status == BERTH_OK && print.logits_error != 0)
+        status = llm_fail(&p->error,
+                          BERTH_ERR_IO,
+                          "%s: %s",
+                          p->options.logits_path,
+                          strerror(print.logits_error));
     r->report.prompts++;
     r->report.prompt_tokens += item->tokens.count;
     r->report.answer_tokens += answer.count;
@@ -227,8 +237,9 @@ static berth_status write_json(program* p,
     FILE* file = fopen(path, "w");
     if (file == NULL) return llm_fail(&p->error, BERTH_ERR_IO, "%s: %s", path, strerror(errno));
     llm_report_write_json(file, report, comparison);
-    if (fclose(file) == 0) return BERTH_OK;
-    return llm_fail(&p->error, BERTH_ERR_IO, "%s: %s", path, strerror(errno));
+    const int error = close_written(file);
+    if (error == 0) return BERTH_OK;
+    return llm_fail(&p->error, BERTH_ERR_IO, "%s: %s", path, strerror(error));
 }
 
 /// Answers, perhaps twice, and reports.
@@ -276,6 +287,8 @@ int main(int argc, char** argv) {
     if (status == BERTH_OK)
         status = prompt_list_load(&p.options, p.gguf, p.tokenizer, &p.prompts, &p.error);
     if (status == BERTH_OK) status = run_rounds(&p);
+    if (status == BERTH_OK && (fflush(stdout) != 0 || ferror(stdout) != 0))
+        status = llm_fail(&p.error, BERTH_ERR_IO, "the answer could not be written to stdout");
     if (status != BERTH_OK) {
         fflush(stdout);
         fprintf(stderr, "berth-generate: %s\n", p.error.text);

@@ -68,8 +68,13 @@ static outcome* run(const char* variables, const char* arguments) {
     }
     static outcome o;
     char line[2 * PATH_MAX];
-    snprintf(
-        line, sizeof line, "cd %s && %s %s %s >.out 2>.err", folder, variables, command, arguments);
+    snprintf(line,
+             sizeof line,
+             "cd %s && >.out && %s %s >.out 2>.err %s",
+             folder,
+             variables,
+             command,
+             arguments);
     int status = system(line);
     assert_true(WIFEXITED(status));
     o.status = WEXITSTATUS(status);
@@ -141,6 +146,13 @@ static void what_cannot_be_done_is_one_line_and_status_1(void** state) {
     assert_fails(TINY "--prompt 'longer than that' --ctx 4", 1, "context of 4");
     assert_fails(TINY "--prompt a --threads many", 1, "THREADS");
     assert_fails(TINY "--prompt a --memory lots", 1, "MEMORY");
+}
+
+static void output_that_cannot_be_written_is_status_1(void** state) {
+    (void)state;
+    assert_fails(TINY "--prompt a -n 1 --logits /dev/full", 1, "/dev/full");
+    assert_fails(TINY "--prompt a -n 1 --json /dev/full", 1, "/dev/full");
+    assert_fails(TINY "--prompt a -n 1 >/dev/full", 1, "stdout");
 }
 
 static void the_answer_does_not_depend_on_how_it_is_computed(void** state) {
@@ -229,6 +241,7 @@ int main(void) {
         cmocka_unit_test(help_explains_the_options),
         cmocka_unit_test(a_wrong_command_line_ends_with_status_2),
         cmocka_unit_test(what_cannot_be_done_is_one_line_and_status_1),
+        cmocka_unit_test(output_that_cannot_be_written_is_status_1),
         cmocka_unit_test(the_answer_does_not_depend_on_how_it_is_computed),
         cmocka_unit_test(the_seed_decides_what_is_sampled),
         cmocka_unit_test(a_folder_of_prompts_is_answered_in_order_and_compared),
