@@ -206,7 +206,9 @@ static berth_tensor* execute(berth_context* context, op_state* state) {
             berth_temporary_take(context, run, call->scratch_bytes, BERTH_VALUE_SCRATCH, &scratch);
     call->scratch = scratch.data;
     if (status == BERTH_OK) {
-        const berth_kernel kernel = context->home.stream->device->kernels[state->op];
+        const berth_device* device = context->home.stream->device;
+        berth_kernel kernel = state->desc->kernels[device->kind];
+        if (kernel == NULL) kernel = device->kernels[state->op];
         status = berth_stream_launch(context->home.stream, kernel, call, state->params_bytes);
         if (has_scratch) berth_temporary_give(context, &scratch);
     }
