@@ -93,7 +93,7 @@ static void another_op_makes_a_side_exit_and_the_result_stays_right(void** state
     berth_tensor* x = exec_kit_ramp(ctx, 0, 6);
     berth_tensor* two = berth_affine(ctx, x, 2, 0);
     berth_tensor* other = berth_add(ctx, x, two);
-    berth_tensor* more = berth_exp(ctx, berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){6}));
+    berth_tensor* more = berth_exp(ctx, berth_move(berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){6})));
     exec_kit_expect(other, (float[]){0, 3, 6, 9, 12, 15}, 6);
     exec_kit_expect(x, (float[]){0, 1, 2, 3, 4, 5}, 6);
     berth_release_all(x, two, other);
