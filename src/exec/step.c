@@ -23,24 +23,23 @@ static berth_run* prepare_run(berth_context* context) {
 static uint64_t pool_growth(const berth_context* context, const berth_outlook* outlook) {
     const berth_pool* pool = context->home.pool;
     const berth_placement* placement = outlook->placement;
-    uint64_t growth = 0;
+    berth_pool_demand demand = {0};
     uint64_t covered = 0;
     if (placement != NULL && placement->escaping_bytes > 0) {
         for (uint32_t v = 0; v < placement->path->value_count; ++v) {
             const berth_place* place = &placement->places[v];
             if (place->offset != BERTH_PLACE_POOL) continue;
-            growth += berth_pool_query_worst_growth(pool, place->bytes);
+            berth_pool_demand_add(pool, &demand, place->bytes);
             covered += place->bytes;
         }
     }
     if (outlook->pool_bytes > covered)
-        growth += berth_pool_query_worst_growth(pool, outlook->pool_bytes - covered);
+        berth_pool_demand_add(pool, &demand, outlook->pool_bytes - covered);
     // another path may leave the expected one at any event, and lives in the pool from there: an
     // eighth is what size classes may waste
     if (outlook->has_other_paths)
-        growth +=
-            berth_pool_query_worst_growth(pool, outlook->frame_bytes + outlook->frame_bytes / 8);
-    return growth;
+        berth_pool_demand_add(pool, &demand, outlook->frame_bytes + outlook->frame_bytes / 8);
+    return berth_pool_demand_bytes(pool, &demand);
 }
 
 /// Looks for the frame's place in the parent's frame. The begin of a nested step is an event of its

@@ -59,6 +59,25 @@ void berth_pool_give(berth_pool* pool, const berth_block* block);
 /// The most bytes of granules that one take(size) can map, whatever the state of the pool.
 uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size);
 
+/// What several blocks may make a pool map. Zeroed: nothing yet.
+typedef struct berth_pool_demand {
+    uint64_t large_bytes; ///< whole granules of large blocks
+    uint64_t large_count;
+    uint64_t medium_bytes; ///< of blocks too large for slabs that a granule holds several of: the
+                           ///< granules that they would need each alone
+    uint64_t medium_count;
+    uint64_t largest_medium;
+    uint64_t small_count;   ///< blocks in slabs
+    uint64_t slab_parts;    ///< slabs that they fill, in 2^-20ths
+    uint32_t largest_class; ///< of them
+} berth_pool_demand;
+
+/// Adds one block of at most `size` bytes.
+void berth_pool_demand_add(const berth_pool* pool, berth_pool_demand* demand, uint64_t size);
+/// The most bytes of granules that takes of these blocks can map in whatever order, also where some
+/// are given back in between. UINT64_MAX if it does not fit.
+uint64_t berth_pool_demand_bytes(const berth_pool* pool, const berth_pool_demand* demand);
+
 /// Gives idle granules back until `keep_bytes` of free mapped memory are left; on an asynchronous
 /// device only those whose last use the stream has passed (waits if `may_block`). Returns the bytes
 /// given back.

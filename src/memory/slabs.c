@@ -43,6 +43,9 @@ void berth_slabs_init(berth_slabs* slabs, const berth_host* host, uint64_t granu
         geometry->slot_bytes = slot_bytes_of(i);
         geometry->slab_bytes = slab_bytes_of(geometry->slot_bytes, granule_bytes);
         geometry->slot_count = (uint32_t)(geometry->slab_bytes / geometry->slot_bytes);
+        geometry->least_slots = geometry->slot_count;
+        if (i > 0 && geometry[-1].least_slots < geometry->least_slots)
+            geometry->least_slots = geometry[-1].least_slots;
     }
 }
 

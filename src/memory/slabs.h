@@ -35,6 +35,7 @@ typedef struct berth_slab_class {
     uint64_t slot_bytes;
     uint64_t slab_bytes;
     uint32_t slot_count;
+    uint32_t least_slots; ///< the smallest slot_count of this class and those below
     berth_slab_id head;
 } berth_slab_class;
 

@@ -122,6 +122,19 @@ static void a_query_offset_as_large_as_can_be_sees_every_key(void** state) {
     berth_release_all(x, all, causal);
 }
 
+static void many_small_values_that_outlive_their_step_are_admitted(void** state) {
+    enum { COUNT = 200 };
+    berth_context* ctx = ((exec_kit*)*state)->ctx;
+    berth_tensor* made[COUNT];
+    for (int64_t width = 10; width <= 8000; width += 1598) {
+        assert_ok(exec_kit_begin(ctx, "makes many", width));
+        for (int i = 0; i < COUNT; ++i)
+            made[i] = berth_zeros(ctx, BERTH_F32, 1, &width);
+        assert_ok(berth_step_end(ctx));
+        berth_release_array(made, COUNT);
+    }
+}
+
 static void a_size_that_falls_steeply_from_a_huge_symbol_is_learned(void** state) {
     berth_context* ctx = ((exec_kit*)*state)->ctx;
     for (int64_t i = 0; i < 6; ++i) {
@@ -178,6 +191,7 @@ int main(void) {
         ON_A_KIT(an_op_that_fails_in_a_replay_does_not_shift_the_places_of_the_rest),
         ON_A_KIT(foreign_memory_without_bytes_may_be_at_null),
         ON_A_KIT(a_query_offset_as_large_as_can_be_sees_every_key),
+        ON_A_KIT(many_small_values_that_outlive_their_step_are_admitted),
         ON_A_KIT(a_size_that_falls_steeply_from_a_huge_symbol_is_learned),
         cmocka_unit_test(settings_that_are_missing_are_refused),
         cmocka_unit_test(a_packing_without_its_arrays_is_refused),

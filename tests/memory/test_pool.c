@@ -2,6 +2,7 @@
 // The pool, line by line of its contract.
 #include "memory_kit.h"
 
+#include "kit/random.h"
 #include "memory/pool.h"
 
 #define G KIT_GRANULE
@@ -411,6 +412,60 @@ static void a_bypass_forwards_everything_and_counts(void** state) {
     berth_pool_destroy(pool);
 }
 
+static void many_blocks_are_not_promised_a_granule_each(void** state) {
+    const pool_kit* kit = *state;
+    berth_pool_demand demand = {0};
+    berth_pool_demand_add(kit->pool, &demand, 0);
+    assert_int_equal(berth_pool_demand_bytes(kit->pool, &demand), 0);
+    berth_pool_demand_add(kit->pool, &demand, 64);
+    assert_int_equal(berth_pool_demand_bytes(kit->pool, &demand), G);
+    for (int i = 1; i < 10000; i++)
+        berth_pool_demand_add(kit->pool, &demand, 64);
+    const uint64_t small = berth_pool_demand_bytes(kit->pool, &demand);
+    assert_true(small >= 10000 * 64 && small <= 10000 * 64 * 4);
+    demand = (berth_pool_demand){0};
+    for (int i = 0; i < 100; i++)
+        berth_pool_demand_add(kit->pool, &demand, 2 * SMALL_MAX);
+    assert_true(berth_pool_demand_bytes(kit->pool, &demand) <= 100 * 2 * SMALL_MAX * 3 + G);
+    berth_pool_demand_add(kit->pool, &demand, UINT64_MAX);
+    assert_int_equal(berth_pool_demand_bytes(kit->pool, &demand), UINT64_MAX);
+}
+
+/// Takes blocks of at most the sizes that were promised for, and gives some back in between.
+static void take_as_promised(pool_kit* kit, uint64_t seed, uint64_t largest) {
+    enum { COUNT = 300 };
+    test_random random = test_random_make(seed);
+    uint64_t sizes[COUNT];
+    berth_block blocks[COUNT];
+    berth_pool_demand demand = {0};
+    for (int i = 0; i < COUNT; i++) {
+        const uint64_t most = i % 50 == 0 ? largest : SMALL_MAX;
+        sizes[i] = test_random_below(&random, most) + 1;
+        berth_pool_demand_add(kit->pool, &demand, sizes[i]);
+    }
+    const uint64_t before = stats_of(kit).mapped_bytes;
+    size_t out = 0;
+    for (int i = 0; i < COUNT; i++) {
+        const uint64_t less = i % 3 == 0 ? test_random_below(&random, sizes[i]) : 0;
+        blocks[out++] = take(kit, sizes[i] - less);
+        if (!test_random_one_in(&random, 4)) continue;
+        const uint64_t at = test_random_below(&random, out);
+        berth_pool_give(kit->pool, &blocks[at]);
+        blocks[at] = blocks[--out];
+    }
+    const uint64_t after = stats_of(kit).mapped_bytes;
+    assert_true(after - before <= berth_pool_demand_bytes(kit->pool, &demand));
+    while (out > 0)
+        berth_pool_give(kit->pool, &blocks[--out]);
+    (void)berth_pool_trim(kit->pool, 0, true);
+}
+
+static void blocks_of_every_mix_map_no_more_than_was_promised(void** state) {
+    pool_kit* kit = *state;
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        take_as_promised(kit, seed, seed % 2 == 0 ? SMALL_MAX * 4 : G);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void) {
@@ -423,6 +478,8 @@ int main(void) {
         TEST(scattered_free_granules_serve_a_large_block_without_more_memory),
         TEST(rounding_wastes_at_most_an_eighth),
         TEST(a_size_beyond_reason_is_an_overflow),
+        TEST(many_blocks_are_not_promised_a_granule_each),
+        TEST(blocks_of_every_mix_map_no_more_than_was_promised),
         TEST(a_full_pool_refuses_and_recovers),
         TEST(growth_draws_on_the_reservation),
         TEST(trim_gives_back_all_but_what_is_to_be_kept),
