@@ -66,7 +66,8 @@ static berth_status admit(berth_context* context, berth_run* run, const berth_ou
     BERTH_TRY(place_in_parent(context, run, frame_bytes));
     if (!run->frame_is_inner) BERTH_TRY(berth_arena_reserve(arena, frame_bytes, &run->reservation));
     uint64_t rest;
-    if (!berth_add_u64(pool_growth(context, outlook), extra, &rest)) rest = UINT64_MAX;
+    if (!berth_add_u64(pool_growth(context, outlook), extra, &rest) || rest > INT64_MAX)
+        rest = INT64_MAX; // more than any device has
     if (rest > 0) BERTH_TRY(berth_store_reserve(context->runtime->store, rest, &run->reservation));
     if (run->frame_is_inner) return BERTH_OK;
     return berth_arena_push(arena, frame_bytes, &run->reservation, &run->frame);

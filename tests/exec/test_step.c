@@ -284,6 +284,9 @@ static void declared_growth_is_part_of_the_need(void** state) {
     berth_step_reserve_extra(ctx, stats.capacity_bytes);
     assert_int_equal(exec_kit_begin(ctx, "chain", 3), BERTH_ERR_OUT_OF_MEMORY);
     berth_context_clear_error(ctx);
+    berth_step_reserve_extra(ctx, UINT64_MAX);
+    assert_int_equal(exec_kit_begin(ctx, "chain", 3), BERTH_ERR_OUT_OF_MEMORY);
+    berth_context_clear_error(ctx);
     berth_step_reserve_extra(ctx, 4096);
     assert_ok(exec_kit_begin(ctx, "chain", 3));
     assert_ok(berth_runtime_query_memory(kit->runtime, &stats));
