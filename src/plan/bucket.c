@@ -76,7 +76,7 @@ berth_status berth_bucket_policy_parse(berth_bucket_policy* out_policy, const ch
     }
     if (after(text, "adaptive:") != NULL)
         return berth_fail(
-            BERTH_ERR_INVALID_ARGUMENT,
+            BERTH_ERR_UNSUPPORTED,
             "bucket policy \"%s\" is not available; use geometric:N, pow2, linear:N or "
             "list:a,b,...",
             text);

@@ -30,8 +30,9 @@ typedef struct berth_bucket {
 
 /// Reads "geometric:N" (N 1 to 4096), "pow2", "linear:N" or "list:a,b,..." (ascending, > 0).
 /// Errors: BERTH_ERR_INVALID_ARGUMENT naming what is accepted, BERTH_ERR_UNSUPPORTED for
-/// "adaptive:N".
-berth_status berth_bucket_policy_parse(berth_bucket_policy* out_policy, const char* text);
+///         "adaptive:N".
+BERTH_NODISCARD berth_status berth_bucket_policy_parse(berth_bucket_policy* out_policy,
+                                                       const char* text);
 
 /// The bucket of `value` >= 0. Zero has its own.
 berth_bucket berth_bucket_of(const berth_bucket_policy* policy, int64_t value);

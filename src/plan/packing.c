@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "plan/packing_internal.h"
 
-#define SIZE_SUM_LIMIT (UINT64_C(1) << 62)
 /// Above this many items a rule is quadratic in practice; only the cheapest ones run.
 #define MANY_ITEMS 8192u
 
@@ -67,7 +66,7 @@ static berth_status load_items(berth_packer* self,
         self->start[i] = from->start;
         self->end[i] = from->end;
         if (!berth_try_round_up(from->size, alignment, &self->size[i]) ||
-            !berth_add_u64(sum, self->size[i], &sum) || sum > SIZE_SUM_LIMIT)
+            !berth_add_u64(sum, self->size[i], &sum) || sum > BERTH_PACKING_SUM_MAX)
             return berth_fail(BERTH_ERR_OVERFLOW, "the sizes of the buffers sum to more than 2^62");
     }
     for (uint32_t i = 0; i < self->count; i++)
@@ -139,8 +138,8 @@ static void run_order(berth_packer* self, berth_packing_order order) {
 }
 
 /// Repairs a packing that is above the lower bound: the item that ended up too high was placed too
-/// late, so the next round places it earlier. Source: squeaky wheel optimisation, Joslin and
-/// Clements 1999, arXiv:1105.5454.
+/// late, so the next round places it earlier.
+/// Source: squeaky wheel optimisation, Joslin and Clements 1999, arXiv:1105.5454.
 static void repair(berth_packer* self, uint32_t rounds) {
     make_sequence(self, BERTH_PACKING_AREA_LOWEST);
     for (uint32_t round = 0; round < rounds && self->peak > self->lower_bound; round++) {

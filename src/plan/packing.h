@@ -6,13 +6,17 @@
 #include "base/host.h"
 #include "berth/pack.h"
 
+/// The most that the sizes of one problem may sum to, in bytes: offsets then fit with room to
+/// spare.
+#define BERTH_PACKING_SUM_MAX (UINT64_C(1) << 62)
+
 /// As berth_pack, with scratch memory from `host`.
-berth_status berth_packing_solve(const berth_host* host,
-                                 const berth_interval* intervals,
-                                 size_t count,
-                                 const berth_pack_options* options,
-                                 uint64_t* out_offsets,
-                                 berth_pack_result* out_result);
+BERTH_NODISCARD berth_status berth_packing_solve(const berth_host* host,
+                                                 const berth_interval* intervals,
+                                                 size_t count,
+                                                 const berth_pack_options* options,
+                                                 uint64_t* out_offsets,
+                                                 berth_pack_result* out_result);
 
 /// One greedy rule of the portfolio.
 typedef enum berth_packing_order {
@@ -30,12 +34,12 @@ typedef enum berth_packing_order {
 } berth_packing_order;
 
 /// One rule alone, for tests and comparisons. `out_result->proved` as for berth_pack.
-berth_status berth_packing_solve_order(const berth_host* host,
-                                       const berth_interval* intervals,
-                                       size_t count,
-                                       uint64_t alignment,
-                                       berth_packing_order order,
-                                       uint64_t* out_offsets,
-                                       berth_pack_result* out_result);
+BERTH_NODISCARD berth_status berth_packing_solve_order(const berth_host* host,
+                                                       const berth_interval* intervals,
+                                                       size_t count,
+                                                       uint64_t alignment,
+                                                       berth_packing_order order,
+                                                       uint64_t* out_offsets,
+                                                       berth_pack_result* out_result);
 
 #endif // BERTH_PLAN_PACKING_H

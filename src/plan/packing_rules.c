@@ -3,7 +3,6 @@
 // any sequence with the list of time neighbours.
 #include <string.h>
 
-#include "base/checked.h"
 #include "plan/packing_internal.h"
 
 /// Lists of neighbours longer than this in all are not made (entries).

@@ -9,7 +9,6 @@
 #include "plan/packing.h"
 #include "plan/verify.h"
 
-#define SIZE_SUM_LIMIT (UINT64_C(1) << 62)
 /// A shape is packed by itself when the plan needs more than this share of its lower bound.
 #define REPACK_NUMERATOR 51u
 #define REPACK_DENOMINATOR 50u
@@ -72,7 +71,7 @@ static bool split_sizes(berth_plan_workspace* self, const berth_path* path) {
         if (!berth_add_u64(sum, self->sizes[v], &sum)) return false;
         self->frame_sizes[v] = is_pooled(&path->values[v]) ? 0 : self->sizes[v];
     }
-    return sum <= SIZE_SUM_LIMIT;
+    return sum <= BERTH_PACKING_SUM_MAX;
 }
 
 static berth_status too_large(void) {
@@ -155,8 +154,8 @@ static void measure_sizes(berth_plan_workspace* self,
         const berth_trace_value* value = &path->values[v];
         const uint64_t bytes = self->sizes[v];
         self->live[value->birth] += bytes;
-        self->live[value->death + 1] -=
-            bytes; // unsigned on purpose: the running sum is never below 0
+        // unsigned on purpose: the running sum is never below 0
+        self->live[value->death + 1] -= bytes;
         shown->sum_bytes += bytes;
         if (!is_pooled(value)) continue;
         self->pool[value->birth] += bytes;

@@ -32,25 +32,27 @@ typedef struct berth_plan_workspace {
     uint64_t* pool;            ///< [event_capacity + 1]
 } berth_plan_workspace;
 
-/// Makes room for `path`. Errors: BERTH_ERR_OUT_OF_MEMORY.
-berth_status berth_plan_workspace_reserve(berth_plan_workspace* self, const berth_path* path);
+/// Makes room for `path`.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY.
+BERTH_NODISCARD berth_status berth_plan_workspace_reserve(berth_plan_workspace* self,
+                                                          const berth_path* path);
 void berth_plan_workspace_fini(berth_plan_workspace* self);
 
 /// Packs the values of `path` at `self->sizes` (the bucket's corner) and makes the relation,
-/// verified. Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to
-/// plan.
-berth_status berth_plan_make(berth_plan_workspace* self,
-                             const berth_path* path,
-                             berth_relation** out_relation);
+/// verified.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to plan.
+BERTH_NODISCARD berth_status berth_plan_make(berth_plan_workspace* self,
+                                             const berth_path* path,
+                                             berth_relation** out_relation);
 
 /// Evaluates `relation` at `self->sizes`. Where it needs clearly more than the lower bound, this
-/// shape alone is packed afresh and the better is taken. Errors: as berth_plan_make.
-/// `*out_placement` has one reference.
-berth_status berth_plan_place(berth_plan_workspace* self,
-                              berth_path_version* version,
-                              const berth_relation* relation,
-                              berth_size_answer answer,
-                              berth_plan_placement** out_placement);
+/// shape alone is packed afresh and the better is taken. `*out_placement` has one reference.
+/// Errors: as berth_plan_make.
+BERTH_NODISCARD berth_status berth_plan_place(berth_plan_workspace* self,
+                                              berth_path_version* version,
+                                              const berth_relation* relation,
+                                              berth_size_answer answer,
+                                              berth_plan_placement** out_placement);
 
 /// Drops a reference. Accepts NULL.
 void berth_plan_placement_release(berth_plan_placement* placement, const berth_host* host);

@@ -27,11 +27,11 @@ typedef struct berth_relation {
 /// by berth_relation_destroy.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_INVALID_ARGUMENT if two values overlap.
 /// Cost:   O(count * values alive at a time); the reduction is bounded for each value.
-berth_status berth_relation_create(const berth_host* host,
-                                   const berth_interval* intervals,
-                                   size_t count,
-                                   const uint64_t* offsets,
-                                   berth_relation** out_relation);
+BERTH_NODISCARD berth_status berth_relation_create(const berth_host* host,
+                                                   const berth_interval* intervals,
+                                                   size_t count,
+                                                   const uint64_t* offsets,
+                                                   berth_relation** out_relation);
 /// Accepts NULL.
 void berth_relation_destroy(berth_relation* relation, const berth_host* host);
 

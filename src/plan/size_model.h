@@ -70,19 +70,20 @@ typedef struct berth_size_answer {
 /// Learns the first run. `values` are [value_count], `dims` [dim_count] as in a trace, `bindings`
 /// [binding_count].
 /// Errors: BERTH_ERR_OUT_OF_MEMORY.
-berth_status berth_size_model_init(berth_size_model* self,
-                                   const berth_host* host,
-                                   const berth_trace* trace,
-                                   const int64_t* bindings,
-                                   uint32_t binding_count);
+BERTH_NODISCARD berth_status berth_size_model_init(berth_size_model* self,
+                                                   const berth_host* host,
+                                                   const berth_trace* trace,
+                                                   const int64_t* bindings,
+                                                   uint32_t binding_count);
 void berth_size_model_fini(berth_size_model* self);
 
 /// Learns a further run of the same path. `*out_changed`: some size may now be planned otherwise,
-/// or with another promise. Errors: BERTH_ERR_OUT_OF_MEMORY; the model is as before.
-berth_status berth_size_model_observe(berth_size_model* self,
-                                      const berth_trace* trace,
-                                      const int64_t* bindings,
-                                      bool* out_changed);
+/// or with another promise.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY; the model is as before.
+BERTH_NODISCARD berth_status berth_size_model_observe(berth_size_model* self,
+                                                      const berth_trace* trace,
+                                                      const int64_t* bindings,
+                                                      bool* out_changed);
 
 /// True if every binding that never varied on this path has the value it always had.
 bool berth_size_model_applies(const berth_size_model* self, const int64_t* bindings);

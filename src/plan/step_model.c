@@ -230,8 +230,7 @@ static berth_cache_key plan_key_of(const known_path* path, const shape_box* box)
     return (berth_cache_key){BERTH_CACHE_PLAN, path->id, path->sizes.symbol_count, box->plan_key};
 }
 
-/// The relation for the bucket of `box`; `*out_owned`: the caller destroys it. `*out_cost`: of
-/// making it.
+/// The relation for the bucket of `box`; `*out_owned`: the caller destroys it.
 static berth_relation* find_plan(berth_step_model* model,
                                  known_path* path,
                                  const shape_box* box,
@@ -387,45 +386,53 @@ static void look_out(berth_step_model* model,
     out->placement = &chosen->shown;
 }
 
-berth_status berth_step_model_begin(berth_step_model* model,
-                                    const berth_shape_key* key,
-                                    berth_outlook* out_outlook) {
-    *out_outlook = (berth_outlook){.kind = BERTH_ESTIMATE_UNKNOWN};
-    int64_t values[BINDINGS_MAX];
-    berth_mutex_lock(&model->lock);
-    const berth_status status = read_key(model, key, values);
-    if (status == BERTH_OK && !model->ended) {
-        plan_inquiry inquiry = {.remember = true};
-        look_out(model, values, &inquiry, out_outlook);
-        out_outlook->made_plan = inquiry.made_plan;
-        out_outlook->plan_ns = inquiry.plan_ns;
-        model->counters.plan_ns += inquiry.plan_ns;
-        if (out_outlook->placement != NULL && !inquiry.evaluated) model->counters.memo_hits++;
-    }
-    berth_mutex_unlock(&model->lock);
-    return status;
-}
-
 // A placement handed out is the first member of the planner's own record.
 static berth_plan_placement* own_placement(const berth_placement* placement) {
     return (berth_plan_placement*)(uintptr_t)placement;
 }
 
-berth_status berth_step_model_estimate(berth_step_model* model,
-                                       const berth_shape_key* key,
-                                       berth_outlook* out_outlook) {
+/// Counts what begin has found out.
+static void count_inquiry(berth_step_model* model,
+                          const plan_inquiry* inquiry,
+                          berth_outlook* outlook) {
+    outlook->made_plan = inquiry->made_plan;
+    outlook->plan_ns = inquiry->plan_ns;
+    model->counters.plan_ns += inquiry->plan_ns;
+    if (outlook->placement != NULL && !inquiry->evaluated) model->counters.memo_hits++;
+}
+
+static berth_status inquire(berth_step_model* model,
+                            const berth_shape_key* key,
+                            bool remember,
+                            berth_outlook* out_outlook) {
     *out_outlook = (berth_outlook){.kind = BERTH_ESTIMATE_UNKNOWN};
     int64_t values[BINDINGS_MAX];
     berth_mutex_lock(&model->lock);
     const berth_status status = read_key(model, key, values);
     if (status == BERTH_OK && !model->ended) {
-        plan_inquiry inquiry = {.remember = false};
+        plan_inquiry inquiry = {.remember = remember};
         look_out(model, values, &inquiry, out_outlook);
-        berth_plan_placement_release(own_placement(out_outlook->placement), model->host);
-        out_outlook->placement = NULL;
+        if (remember) {
+            count_inquiry(model, &inquiry, out_outlook);
+        } else {
+            berth_plan_placement_release(own_placement(out_outlook->placement), model->host);
+            out_outlook->placement = NULL;
+        }
     }
     berth_mutex_unlock(&model->lock);
     return status;
+}
+
+berth_status berth_step_model_begin(berth_step_model* model,
+                                    const berth_shape_key* key,
+                                    berth_outlook* out_outlook) {
+    return inquire(model, key, true, out_outlook);
+}
+
+berth_status berth_step_model_estimate(berth_step_model* model,
+                                       const berth_shape_key* key,
+                                       berth_outlook* out_outlook) {
+    return inquire(model, key, false, out_outlook);
 }
 
 void berth_step_model_abandon(berth_step_model* model, const berth_placement* placement) {

@@ -21,17 +21,17 @@ typedef struct berth_shape_key {
 
 /// One value of a placement.
 typedef struct berth_place {
-    uint64_t offset; ///< from the frame's base; BERTH_PLACE_POOL: planned for the pool (escaping,
-                     ///< observed)
-    uint64_t bytes;  ///< planned size; a larger request must not be placed here
+    /// From the frame's base; BERTH_PLACE_POOL: planned for the pool (escaping, observed).
+    uint64_t offset;
+    uint64_t bytes; ///< planned size; a larger request must not be placed here
 } berth_place;
 #define BERTH_PLACE_POOL UINT64_MAX
 
 /// What a replay needs of a path, whatever the shape. Immutable.
 typedef struct berth_path {
     const berth_trace_event* events; ///< [event_count]
-    const berth_trace_value*
-        values; ///< [value_count]; dims_at indexes a dims array laid out like every run's
+    /// [value_count]; dims_at indexes a dims array laid out like every run's.
+    const berth_trace_value* values;
     uint32_t event_count;
     uint32_t value_count;
     uint32_t dim_count;
@@ -57,10 +57,8 @@ typedef struct berth_placement {
 /// The answer to "what will this run need?".
 typedef struct berth_outlook {
     berth_estimate_kind kind;
-    uint64_t frame_bytes; ///< the largest over known paths
-    uint64_t pool_bytes;  ///< likewise: sum of values planned for the pool
-    /// Sizes of the values planned for the pool on the path that wants most, so that the caller can
-    /// bound what the pool maps for them; borrowed from `placement`, else NULL.
+    uint64_t frame_bytes;             ///< the largest over known paths
+    uint64_t pool_bytes;              ///< likewise: sum of values planned for the pool
     const berth_placement* placement; ///< of the path expected; retained; NULL: record this run
     bool has_other_paths; ///< the step is known to take more paths than the expected one
     bool made_plan;       ///< a plan was made for this call
@@ -106,28 +104,29 @@ typedef struct berth_plan_policy {
 
 typedef struct berth_step_model berth_step_model;
 
-/// Errors: BERTH_ERR_INVALID_ARGUMENT for a bucket policy that cannot be read,
-/// BERTH_ERR_OUT_OF_MEMORY.
-berth_status berth_step_model_create(const berth_host* host,
-                                     const char* name,
-                                     const berth_plan_policy* policy,
-                                     berth_step_model** out_model);
+/// Errors: BERTH_ERR_INVALID_ARGUMENT or BERTH_ERR_UNSUPPORTED for a bucket policy, as
+///         berth_bucket_policy_parse; BERTH_ERR_OUT_OF_MEMORY.
+BERTH_NODISCARD berth_status berth_step_model_create(const berth_host* host,
+                                                     const char* name,
+                                                     const berth_plan_policy* policy,
+                                                     berth_step_model** out_model);
 /// Accepts NULL. All placements have been released.
 void berth_step_model_destroy(berth_step_model* model);
 
 const char* berth_step_model_name(const berth_step_model* model);
 
 /// Prepares a run at `key`: plans and evaluates as needed. Running out of host memory is no error:
-/// the outlook is then UNKNOWN without a placement. Errors: BERTH_ERR_INVALID_ARGUMENT when the
-/// names differ from the first run's, or a value is negative.
-berth_status berth_step_model_begin(berth_step_model* model,
-                                    const berth_shape_key* key,
-                                    berth_outlook* out_outlook);
+/// the outlook is then UNKNOWN without a placement.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT when the names differ from the first run's, or a value is
+///         negative.
+BERTH_NODISCARD berth_status berth_step_model_begin(berth_step_model* model,
+                                                    const berth_shape_key* key,
+                                                    berth_outlook* out_outlook);
 
 /// As begin, without a placement and without any effect that later calls could see.
-berth_status berth_step_model_estimate(berth_step_model* model,
-                                       const berth_shape_key* key,
-                                       berth_outlook* out_outlook);
+BERTH_NODISCARD berth_status berth_step_model_estimate(berth_step_model* model,
+                                                       const berth_shape_key* key,
+                                                       berth_outlook* out_outlook);
 
 /// Ends a run begun at `key`: learns, counts, releases report->placement. Cannot fail: what cannot
 /// be kept is dropped.

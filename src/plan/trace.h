@@ -2,11 +2,13 @@
 // Plan layer: traces, size models, buckets, packings, plans. Knows no tensor, no kernel, no device.
 //
 // P1: two values of a placement whose planned lifetimes overlap never share a byte (checked by a
-// verifier that
-//     shares no code with the solvers).
-// P2: offsets are monotone in the sizes: no shape inside a bucket needs more than the bucket's
-// corner. P3: keys are compared in full; a hash never decides. P4: what is kept is bounded in
-// bytes, whatever shapes are seen.
+//     verifier that shares no code with the solvers).
+//
+// P2: offsets are monotone in the sizes: no shape inside a bucket needs more than its corner.
+//
+// P3: keys are compared in full; a hash never decides.
+//
+// P4: what is kept is bounded in bytes, whatever shapes are seen.
 //
 // This header: the record of one run of a step.
 #ifndef BERTH_PLAN_TRACE_H
@@ -18,10 +20,10 @@
 typedef enum berth_value_flags {
     BERTH_VALUE_SCRATCH = 1u << 0, ///< released inside its own event
     BERTH_VALUE_ESCAPES = 1u << 1, ///< alive when the step ended
-    BERTH_VALUE_FRAME =
-        1u << 2, ///< the frame of a nested step: its size is the largest seen, never a form
-    BERTH_VALUE_DATA =
-        1u << 3, ///< its size depends on data: likewise, and admission says `observed`
+    /// The frame of a nested step: its size is the largest seen, never a form.
+    BERTH_VALUE_FRAME = 1u << 2,
+    /// Its size depends on data: likewise, and admission says `observed`.
+    BERTH_VALUE_DATA = 1u << 3,
 } berth_value_flags;
 
 /// An op, an allocation without an op, or the begin of a nested step: what identifies a path.
@@ -30,7 +32,7 @@ typedef struct berth_trace_event {
     uint32_t first_value; ///< values made by this event are first_value .. + value_count - 1
     uint16_t value_count;
     uint16_t reserved;
-    uint32_t tag; ///< further identity, e.g. a hash of a nested step's name; compared as it is
+    uint32_t tag; ///< further identity, e.g. a nested step's number in the runtime
 } berth_trace_event;
 
 /// A storage made in the run. Its bytes are the product of its dims over blocks of its dtype,

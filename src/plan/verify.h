@@ -19,11 +19,11 @@ typedef struct berth_verify_result {
 /// multiples of `alignment`, a power of two.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY.
 /// Cost:   O(count * (log count + buffers alive at a time)).
-berth_status berth_verify_packing(const berth_host* host,
-                                  const berth_interval* intervals,
-                                  size_t count,
-                                  uint64_t alignment,
-                                  const uint64_t* offsets,
-                                  berth_verify_result* out_result);
+BERTH_NODISCARD berth_status berth_verify_packing(const berth_host* host,
+                                                  const berth_interval* intervals,
+                                                  size_t count,
+                                                  uint64_t alignment,
+                                                  const uint64_t* offsets,
+                                                  berth_verify_result* out_result);
 
 #endif // BERTH_PLAN_VERIFY_H

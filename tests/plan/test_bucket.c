@@ -109,8 +109,7 @@ static void policies_that_cannot_be_read_are_refused_by_name(void** state) {
                                       "list:9,3",
                                       "list:1,,2",
                                       "list:1,",
-                                      "list:1;2",
-                                      "adaptive:4"};
+                                      "list:1;2"};
     for (size_t i = 0; i < COUNT(bad); i++) {
         berth_bucket_policy policy;
         assert_fails(
@@ -126,6 +125,14 @@ static void policies_that_cannot_be_read_are_refused_by_name(void** state) {
     assert_fails(berth_bucket_policy_parse(&policy, list), BERTH_ERR_INVALID_ARGUMENT, "too long");
 }
 
+static void an_adaptive_policy_is_known_but_not_supported(void** state) {
+    (void)state;
+    berth_bucket_policy policy;
+    assert_fails(berth_bucket_policy_parse(&policy, "adaptive:4"),
+                 BERTH_ERR_UNSUPPORTED,
+                 "\"adaptive:4\" is not available");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(geometric_buckets_cut_each_octave_in_equal_parts),
@@ -136,6 +143,7 @@ int main(void) {
         cmocka_unit_test(every_value_lies_in_its_bucket_and_its_quantum),
         cmocka_unit_test(the_quantum_is_a_share_of_the_octave_and_at_least_one),
         cmocka_unit_test(policies_that_cannot_be_read_are_refused_by_name),
+        cmocka_unit_test(an_adaptive_policy_is_known_but_not_supported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

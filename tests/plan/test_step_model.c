@@ -708,10 +708,15 @@ static void discarded_runs_teach_nothing(void** state) {
 static void a_bad_bucket_policy_is_refused(void** state) {
     (void)state;
     berth_plan_policy policy = default_policy();
-    policy.buckets = "adaptive:8";
+    policy.buckets = "sideways:8";
     berth_step_model* model;
     assert_fails(berth_step_model_create(berth_host_default(), "step", &policy, &model),
                  BERTH_ERR_INVALID_ARGUMENT,
+                 "sideways:8");
+    assert_null(model);
+    policy.buckets = "adaptive:8";
+    assert_fails(berth_step_model_create(berth_host_default(), "step", &policy, &model),
+                 BERTH_ERR_UNSUPPORTED,
                  "adaptive:8");
     assert_null(model);
 }
