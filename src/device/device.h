@@ -3,9 +3,10 @@
 // of function pointers. Knows nothing of plans, pools or tensors.
 //
 // D1: a granule of physical memory is populated from the moment `map` returns until `unmap`
-// returns; what is
-//     not mapped is not memory.
+//     returns; what is not mapped is not memory.
+//
 // D2: map is all or nothing; a failed call leaves the range as it was.
+//
 // D3: work of one stream happens in the order in which it was enqueued.
 #ifndef BERTH_DEVICE_DEVICE_H
 #define BERTH_DEVICE_DEVICE_H
@@ -22,8 +23,8 @@
 typedef enum berth_device_caps {
     BERTH_DEVICE_CAP_REMAP = 1u << 0, ///< `remap` is present
     BERTH_DEVICE_CAP_ASYNC = 1u << 1, ///< enqueued work may still be pending when launch returns
-    BERTH_DEVICE_CAP_HOST_ACCESS =
-        1u << 2, ///< the host may read and write mapped addresses of idle memory
+    /// The host may read and write mapped addresses of idle memory.
+    BERTH_DEVICE_CAP_HOST_ACCESS = 1u << 2,
 } berth_device_caps;
 
 typedef struct berth_device berth_device;
@@ -106,8 +107,8 @@ typedef struct berth_device_ops {
 /// The part of a device that all back ends share; each back end's struct begins with it.
 struct berth_device {
     const berth_device_ops* ops;
-    const berth_kernel*
-        kernels; ///< [BERTH_OP_COUNT], indexed by berth_op_id; NULL where not implemented
+    /// [BERTH_OP_COUNT], indexed by berth_op_id; NULL where not implemented.
+    const berth_kernel* kernels;
     const berth_host* host; ///< borrowed
     berth_team* team;       ///< CPU-like devices: threads for kernels; may be NULL
     const char* name;       ///< "cpu", "sim", "cuda"
@@ -121,33 +122,37 @@ bool berth_device_ops_are_valid(const berth_device_ops* ops);
 // Wrappers: assert, clear outputs, dispatch.
 
 void berth_device_destroy(berth_device* device); ///< accepts NULL
-berth_status berth_device_query_memory(berth_device* device,
-                                       uint64_t* out_total,
-                                       uint64_t* out_available);
-berth_status berth_space_reserve(berth_device* device, uint64_t size, berth_space** out_space);
+BERTH_NODISCARD berth_status berth_device_query_memory(berth_device* device,
+                                                       uint64_t* out_total,
+                                                       uint64_t* out_available);
+BERTH_NODISCARD berth_status berth_space_reserve(berth_device* device,
+                                                 uint64_t size,
+                                                 berth_space** out_space);
 void berth_space_release(berth_space* space); ///< accepts NULL
-berth_status berth_space_map(berth_space* space, uint64_t offset, uint64_t size);
-berth_status berth_space_unmap(berth_space* space, uint64_t offset, uint64_t size);
+BERTH_NODISCARD berth_status berth_space_map(berth_space* space, uint64_t offset, uint64_t size);
+BERTH_NODISCARD berth_status berth_space_unmap(berth_space* space, uint64_t offset, uint64_t size);
 /// BERTH_ERR_UNSUPPORTED without BERTH_DEVICE_CAP_REMAP.
-berth_status berth_space_remap(
+BERTH_NODISCARD berth_status berth_space_remap(
     berth_space* from_space, uint64_t from, berth_space* to_space, uint64_t to, uint64_t size);
-berth_status berth_stream_create(berth_device* device, berth_stream** out_stream);
+BERTH_NODISCARD berth_status berth_stream_create(berth_device* device, berth_stream** out_stream);
 void berth_stream_destroy(berth_stream* stream); ///< accepts NULL
-berth_status berth_stream_launch(berth_stream* stream,
-                                 berth_kernel kernel,
-                                 const berth_op_call* call,
-                                 size_t params_bytes);
-berth_status berth_stream_copy(
+BERTH_NODISCARD berth_status berth_stream_launch(berth_stream* stream,
+                                                 berth_kernel kernel,
+                                                 const berth_op_call* call,
+                                                 size_t params_bytes);
+BERTH_NODISCARD berth_status berth_stream_copy(
     berth_stream* stream, void* target, const void* source, uint64_t size, berth_copy_kind kind);
-berth_status berth_stream_record(berth_stream* stream, uint64_t* out_ticket);
+BERTH_NODISCARD berth_status berth_stream_record(berth_stream* stream, uint64_t* out_ticket);
 bool berth_stream_query(berth_stream* stream, uint64_t ticket);
-berth_status berth_stream_wait(berth_stream* stream, uint64_t ticket);
-berth_status berth_stream_wait_stream(berth_stream* stream, berth_stream* other, uint64_t ticket);
+BERTH_NODISCARD berth_status berth_stream_wait(berth_stream* stream, uint64_t ticket);
+BERTH_NODISCARD berth_status berth_stream_wait_stream(berth_stream* stream,
+                                                      berth_stream* other,
+                                                      uint64_t ticket);
 /// Blocks until everything enqueued so far is done.
-berth_status berth_stream_synchronize(berth_stream* stream);
+BERTH_NODISCARD berth_status berth_stream_synchronize(berth_stream* stream);
 /// The same for callers that take memory away from enqueued work when it returns: tries again where
 /// the device refuses, and still returns the first error.
-berth_status berth_stream_drain(berth_stream* stream);
+BERTH_NODISCARD berth_status berth_stream_drain(berth_stream* stream);
 
 static inline bool berth_device_is_async(const berth_device* device) {
     return (device->ops->caps & BERTH_DEVICE_CAP_ASYNC) != 0;

@@ -2,6 +2,8 @@
 // Recording and replaying one run of a step.
 #include "exec/run.h"
 
+_Static_assert(BERTH_PLAN_ALIGNMENT == BERTH_ALIGNMENT, "planned offsets suit every device");
+
 enum { FIRST_SLOTS = 64 };
 
 /// Room for values 0 .. wanted - 1 in the ledger.

@@ -24,10 +24,10 @@ bool berth_run_add_overdue(berth_context* context,
                            const uint32_t* end);
 
 /// Serves a value from the pool: recorded, or not placed by its plan.
-berth_status berth_run_place_in_pool(berth_context* context,
-                                     berth_run* run,
-                                     berth_storage* storage,
-                                     const berth_view* shape);
+BERTH_NODISCARD berth_status berth_run_place_in_pool(berth_context* context,
+                                                     berth_run* run,
+                                                     berth_storage* storage,
+                                                     const berth_view* shape);
 
 /// Looks whether [begin, begin + bytes) is clear of stretches whose values live on.
 static inline bool berth_overdue_is_clear(const berth_home* home,
@@ -94,10 +94,10 @@ static inline unsigned char* berth_run_planned_address(const berth_home* home,
 }
 
 /// Gives `storage`, whose size_bytes and rounded_bytes are set, its memory.
-static inline berth_status berth_run_place(berth_context* context,
-                                           berth_run* run,
-                                           berth_storage* storage,
-                                           const berth_view* shape) {
+BERTH_NODISCARD static inline berth_status berth_run_place(berth_context* context,
+                                                           berth_run* run,
+                                                           berth_storage* storage,
+                                                           const berth_view* shape) {
     if (run->mode != BERTH_RUN_MODE_REPLAY)
         return berth_run_place_in_pool(context, run, storage, shape);
     const uint32_t value = run->next_value;
@@ -119,10 +119,10 @@ static inline berth_status berth_run_place(berth_context* context,
 
 /// A dense tensor on a new storage of undefined content, of `shape` and its `bytes`; inside an
 /// event that has been begun.
-static inline berth_status berth_context_new_tensor(berth_context* context,
-                                                    const berth_view* shape,
-                                                    uint64_t bytes,
-                                                    berth_tensor** out_tensor) {
+BERTH_NODISCARD static inline berth_status berth_context_new_tensor(berth_context* context,
+                                                                    const berth_view* shape,
+                                                                    uint64_t bytes,
+                                                                    berth_tensor** out_tensor) {
     berth_home* home = &context->home;
     berth_tensor* tensor = berth_tensor_new_on_storage(home);
     if (tensor == NULL) return BERTH_ERR_OUT_OF_MEMORY;
@@ -158,16 +158,16 @@ static inline berth_status berth_context_new_tensor(berth_context* context,
 
 /// Places `bytes` of scratch, or (flag BERTH_VALUE_FRAME) looks for a nested frame's planned place:
 /// then `out->data` is NULL if there is none. `run` may be NULL.
-berth_status berth_temporary_take(
+BERTH_NODISCARD berth_status berth_temporary_take(
     berth_context* context, berth_run* run, uint64_t bytes, uint32_t flags, berth_temporary* out);
 /// Gives it back; nothing if it was never taken.
 void berth_temporary_give(berth_context* context, berth_temporary* temporary);
 
 /// Prepares `run` for values: mode, log and slots.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory alone).
-berth_status berth_run_start(berth_context* context,
-                             berth_run* run,
-                             const berth_placement* placement);
+BERTH_NODISCARD berth_status berth_run_start(berth_context* context,
+                                             berth_run* run,
+                                             const berth_placement* placement);
 
 /// Moves what is still alive out of the frame (or marks it held), detaches every storage from the
 /// ledger, and tells the model how the run went. The frame may be popped afterwards.

@@ -9,17 +9,17 @@
 /// live as long as the runtime. The context's lock is held, the runtime's is not.
 /// Errors: BERTH_ERR_INVALID_ARGUMENT if the description is malformed or differs from the first one
 ///         of that name in inputs, ranks or integers; BERTH_ERR_OUT_OF_MEMORY.
-berth_status berth_step_entry_find(berth_context* context,
-                                   const berth_step_desc* desc,
-                                   bool may_create,
-                                   berth_step_entry** out_entry);
+BERTH_NODISCARD berth_status berth_step_entry_find(berth_context* context,
+                                                   const berth_step_desc* desc,
+                                                   bool may_create,
+                                                   berth_step_entry** out_entry);
 
 /// Writes the values of one run, named as the entry names them. `desc` has passed find.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY.
-berth_status berth_step_entry_bind(const berth_step_entry* entry,
-                                   const berth_step_desc* desc,
-                                   const berth_host* host,
-                                   berth_binding_vec* out_bindings);
+BERTH_NODISCARD berth_status berth_step_entry_bind(const berth_step_entry* entry,
+                                                   const berth_step_desc* desc,
+                                                   const berth_host* host,
+                                                   berth_binding_vec* out_bindings);
 
 void berth_step_entry_destroy(const berth_host* host, berth_step_entry* entry); ///< accepts NULL
 

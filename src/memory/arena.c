@@ -238,15 +238,6 @@ static uint64_t growth_of(const berth_arena* arena, uint64_t size, uint64_t* out
     return berth_arena_range_query_missing(arena->current, base, base + size);
 }
 
-uint64_t berth_arena_query_growth(const berth_arena* arena, uint64_t size_bytes) {
-    if (size_bytes > INT64_MAX) return UINT64_MAX;
-    uint64_t end = 0;
-    berth_mutex_lock(arena->lock);
-    const uint64_t growth = growth_of(arena, size_bytes, &end);
-    berth_mutex_unlock(arena->lock);
-    return growth;
-}
-
 berth_status berth_arena_reserve(berth_arena* arena,
                                  uint64_t size_bytes,
                                  berth_reservation* reservation) {
@@ -370,6 +361,7 @@ berth_status berth_arena_reserve_holds(berth_arena* arena, size_t count) {
 }
 
 berth_status berth_arena_hold(berth_arena* arena, const void* data, uint64_t size_bytes) {
+    BERTH_CHECK(1, size_bytes > 0); // an empty hold would share its address with another
     berth_mutex_lock(arena->lock);
     berth_arena_range* range = find_range(arena, data);
     BERTH_CHECK(1, range != NULL && offset_of(range, data) + size_bytes <= end_of(range));

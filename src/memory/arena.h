@@ -22,41 +22,41 @@ typedef struct berth_arena_stats {
 } berth_arena_stats;
 
 /// The stream is the one whose work touches the frames; both borrowed.
-berth_status berth_arena_create(const berth_host* host,
-                                berth_store* store,
-                                berth_stream* stream,
-                                berth_arena** out_arena);
+BERTH_NODISCARD berth_status berth_arena_create(const berth_host* host,
+                                                berth_store* store,
+                                                berth_stream* stream,
+                                                berth_arena** out_arena);
 /// Accepts NULL. No frame is pushed and nothing is held.
 void berth_arena_destroy(berth_arena* arena);
 
-/// Bytes that push(size) would have to map now, in granules: what admission has to reserve.
-uint64_t berth_arena_query_growth(const berth_arena* arena, uint64_t size_bytes);
-
 /// Promises what push(size) would have to map, and from then until the next push or trim keeps
 /// reclaim off the idle granules that push would use. Without it the ladder that the promise climbs
-/// may take those first. Errors: BERTH_ERR_OUT_OF_MEMORY; nothing promised.
-berth_status berth_arena_reserve(berth_arena* arena,
-                                 uint64_t size_bytes,
-                                 berth_reservation* reservation);
+/// may take those first.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY; nothing promised.
+BERTH_NODISCARD berth_status berth_arena_reserve(berth_arena* arena,
+                                                 uint64_t size_bytes,
+                                                 berth_reservation* reservation);
 
 /// Puts a frame of `size_bytes` on top and populates its granules, drawing on `reservation` (may be
 /// NULL). With no frame pushed and something held in the current range, a fresh range is begun: the
 /// old one keeps only the granules under held bytes. On top of other frames it is placed between
-/// what is held there. A size of 0 gives a valid empty frame. Errors: BERTH_ERR_OUT_OF_MEMORY,
-/// BERTH_ERR_DEVICE; nothing changed.
-berth_status berth_arena_push(berth_arena* arena,
-                              uint64_t size_bytes,
-                              berth_reservation* reservation,
-                              berth_frame* out_frame);
+/// what is held there. A size of 0 gives a valid empty frame.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE; nothing changed.
+BERTH_NODISCARD berth_status berth_arena_push(berth_arena* arena,
+                                              uint64_t size_bytes,
+                                              berth_reservation* reservation,
+                                              berth_frame* out_frame);
 /// Takes the top frame off. Its granules stay mapped (see trim).
 void berth_arena_pop(berth_arena* arena, const berth_frame* frame);
 
 /// Makes room for `count` holds in all: as long as there are no more, hold cannot fail.
-berth_status berth_arena_reserve_holds(berth_arena* arena, size_t count);
+BERTH_NODISCARD berth_status berth_arena_reserve_holds(berth_arena* arena, size_t count);
 
-/// Marks [data, data + size) of a frame as held beyond the frame's end; until dropped its granules
-/// stay mapped at their address. Survives pops. Fails only for want of host memory.
-berth_status berth_arena_hold(berth_arena* arena, const void* data, uint64_t size_bytes);
+/// Marks [data, data + size) of a frame, size > 0, as held beyond the frame's end; until dropped
+/// its granules stay mapped at their address. Survives pops. Fails only for want of host memory.
+BERTH_NODISCARD berth_status berth_arena_hold(berth_arena* arena,
+                                              const void* data,
+                                              uint64_t size_bytes);
 /// Ends a hold made with the same `data`. Old ranges without holds are given back.
 void berth_arena_drop(berth_arena* arena, const void* data);
 

@@ -28,11 +28,11 @@ typedef struct berth_arena_range {
 } berth_arena_range;
 
 /// A range of at least `need` bytes, nothing mapped.
-berth_status berth_arena_range_create(const berth_host* host,
-                                      berth_store* store,
-                                      berth_stream* stream,
-                                      uint64_t need,
-                                      berth_arena_range** out_range);
+BERTH_NODISCARD berth_status berth_arena_range_create(const berth_host* host,
+                                                      berth_store* store,
+                                                      berth_stream* stream,
+                                                      uint64_t need,
+                                                      berth_arena_range** out_range);
 /// Accepts NULL. What is still mapped is lost with its addresses.
 void berth_arena_range_destroy(const berth_host* host, berth_arena_range* range);
 
@@ -52,11 +52,11 @@ uint64_t berth_arena_range_query_missing(const berth_arena_range* range,
                                          uint64_t end);
 /// Maps them, or nothing; the reservation is restored on failure. Unlocks `lock` around device
 /// calls.
-berth_status berth_arena_range_map(berth_arena_range* range,
-                                   uint64_t start,
-                                   uint64_t end,
-                                   berth_reservation* reservation,
-                                   berth_mutex* lock);
+BERTH_NODISCARD berth_status berth_arena_range_map(berth_arena_range* range,
+                                                   uint64_t start,
+                                                   uint64_t end,
+                                                   berth_reservation* reservation,
+                                                   berth_mutex* lock);
 /// The lowest offset >= `from` above which no pending work can touch anything; waits for it to be
 /// `from` if `may_block`.
 uint64_t berth_arena_range_settle(berth_arena_range* range, uint64_t from, bool may_block);

@@ -352,7 +352,7 @@ static bool is_on_border(uint64_t address, uint64_t granule_bytes) {
     return address % granule_bytes == 0;
 }
 
-/// E1 and E3 for one extent and the one after it.
+/// R1 and R3 for one extent and the one after it.
 static bool is_link_valid(const berth_extents* extents,
                           berth_extent_id id,
                           uint64_t granule_bytes) {
@@ -368,7 +368,7 @@ static bool is_link_valid(const berth_extents* extents,
     return next->region == extent->region && !(joins && next->state == extent->state);
 }
 
-/// E2 seen from the bins: every member has the right state and size; adds up their number.
+/// R2 seen from the bins: every member has the right state and size; adds up their number.
 static bool are_bins_valid(const berth_extents* extents,
                            const berth_extent_bins* bins,
                            berth_extent_state state,

@@ -3,9 +3,9 @@
 // without gaps; unused ones are found by size. Metadata lives outside of the memory, no device is
 // called. Not thread-safe.
 //
-// E1: the extents of a region cover it exactly; neighbours never both FREE, nor both HOLE.
-// E2: FREE and HOLE extents, and only they, stand in the bin of their size.
-// E3: a border between a HOLE and anything else is a border of granules.
+// R1: the extents of a region cover it exactly; neighbours never both FREE, nor both HOLE.
+// R2: FREE and HOLE extents, and only they, stand in the bin of their size.
+// R3: a border between a HOLE and anything else is a border of granules.
 #ifndef BERTH_MEMORY_EXTENTS_H
 #define BERTH_MEMORY_EXTENTS_H
 
@@ -65,7 +65,7 @@ void berth_extents_init(berth_extents* extents, const berth_host* host);
 void berth_extents_fini(berth_extents* extents);
 
 /// Makes sure that `count` records are spare. Fails only for want of host memory.
-berth_status berth_extents_prepare(berth_extents* extents, size_t count);
+BERTH_NODISCARD berth_status berth_extents_prepare(berth_extents* extents, size_t count);
 /// Takes a spare record out of everybody's reach; there is one.
 berth_extent_id berth_extents_hide_spare(berth_extents* extents);
 /// Gives a hidden record back.
@@ -118,7 +118,7 @@ berth_extent_id berth_extents_walk_free(const berth_extents* extents,
 /// The size of the largest FREE extent.
 uint64_t berth_extents_query_largest(const berth_extents* extents);
 
-/// Checks E1 to E3 and the counters.
+/// Checks R1 to R3 and the counters.
 bool berth_extents_are_valid(const berth_extents* extents, uint64_t granule_bytes);
 
 #endif // BERTH_MEMORY_EXTENTS_H

@@ -345,21 +345,6 @@ berth_status berth_store_unmap(
     return berth_store_unmap_into(store, owner, NULL, 0, space, offset, size);
 }
 
-berth_status berth_store_account(berth_store* store, berth_owner owner, int64_t bytes) {
-    const uint64_t amount = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
-    berth_mutex_lock(store->lock);
-    if (bytes < 0) {
-        unbook(store, owner, NULL, amount, 0);
-    } else {
-        BERTH_TRY(find_free(store, amount));
-        book(store, owner, NULL, amount, 0);
-        if (store->stats.mapped_bytes > store->stats.peak_mapped_bytes)
-            store->stats.peak_mapped_bytes = store->stats.mapped_bytes;
-    }
-    berth_mutex_unlock(store->lock);
-    return BERTH_OK;
-}
-
 void berth_store_add_reclaimer(berth_store* store, berth_reclaimer* reclaimer) {
     berth_mutex_lock(store->lock);
     berth_reclaimer** link = &store->reclaimers;

@@ -3,10 +3,13 @@
 // Knows nothing of ops, tensors or traces.
 //
 // M1: the bytes mapped for all owners plus the bytes promised never exceed the capacity.
+//
 // M2: a granule has exactly one owner; the sum over owners is what is populated.
+//
 // M3: a promise that was made can always be turned into mapped granules (unless the system itself
-// fails). M4: no address is unmapped while work enqueued on its stream before its release may be
-// pending.
+//     fails).
+//
+// M4: no address is unmapped while work enqueued on its stream before its release may be pending.
 //
 // This header: the page store, one for each device of a runtime. Thread-safe.
 #ifndef BERTH_MEMORY_PAGE_STORE_H
@@ -59,40 +62,37 @@ typedef struct berth_store_stats {
 } berth_store_stats;
 
 /// `capacity_bytes` is cut to what the device has; UINT64_MAX means just that.
-berth_status berth_store_create(const berth_host* host,
-                                berth_device* device,
-                                uint64_t capacity_bytes,
-                                berth_store** out_store);
+BERTH_NODISCARD berth_status berth_store_create(const berth_host* host,
+                                                berth_device* device,
+                                                uint64_t capacity_bytes,
+                                                berth_store** out_store);
 /// Accepts NULL. Nothing is mapped through it any more.
 void berth_store_destroy(berth_store* store);
 
 berth_device* berth_store_device(const berth_store* store);
 
 /// Promises `bytes` (rounded up to granules), climbing the ladder of reclaimers if needed; adds
-/// them to `*reservation`. Errors: BERTH_ERR_OUT_OF_MEMORY naming need, capacity, mapped by owner,
-/// promised; nothing changed.
-berth_status berth_store_reserve(berth_store* store,
-                                 uint64_t bytes,
-                                 berth_reservation* reservation);
+/// them to `*reservation`.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY naming need, capacity, mapped by owner, promised; nothing
+///         changed.
+BERTH_NODISCARD berth_status berth_store_reserve(berth_store* store,
+                                                 uint64_t bytes,
+                                                 berth_reservation* reservation);
 /// Takes back what is left of the promise; `reservation` may be NULL.
 void berth_store_unreserve(berth_store* store, berth_reservation* reservation);
 
 /// Maps granules for `owner`; draws on `reservation` first (NULL: none), then on what is free,
 /// climbing the ladder if needed. All or nothing.
-berth_status berth_store_map(berth_store* store,
-                             berth_owner owner,
-                             berth_reservation* reservation,
-                             berth_space* space,
-                             uint64_t offset,
-                             uint64_t size);
+BERTH_NODISCARD berth_status berth_store_map(berth_store* store,
+                                             berth_owner owner,
+                                             berth_reservation* reservation,
+                                             berth_space* space,
+                                             uint64_t offset,
+                                             uint64_t size);
 /// Gives mapped granules back to the system. A failure (reported once in the log) leaves them
 /// mapped and accounted and returns the error.
-berth_status berth_store_unmap(
+BERTH_NODISCARD berth_status berth_store_unmap(
     berth_store* store, berth_owner owner, berth_space* space, uint64_t offset, uint64_t size);
-
-/// Accounts bytes that Berth holds outside granules (weights read into memory, overhead); may be
-/// negative. Counted in mapped_by_owner and against the capacity; fails only if it would exceed it.
-berth_status berth_store_account(berth_store* store, berth_owner owner, int64_t bytes);
 
 /// `reclaimer` stays the caller's; it is called until removed. Remove waits until no call is under
 /// way.

@@ -34,11 +34,11 @@ typedef struct berth_pool_stats {
 } berth_pool_stats;
 
 /// `stream` is the one that uses the blocks; borrowed. `bypass` NULL: the pool proper; else copied.
-berth_status berth_pool_create(const berth_host* host,
-                               berth_store* store,
-                               berth_stream* stream,
-                               const berth_pool_bypass* bypass,
-                               berth_pool** out_pool);
+BERTH_NODISCARD berth_status berth_pool_create(const berth_host* host,
+                                               berth_store* store,
+                                               berth_stream* stream,
+                                               const berth_pool_bypass* bypass,
+                                               berth_pool** out_pool);
 /// Accepts NULL. All blocks have been given back. Waits for the stream's work.
 void berth_pool_destroy(berth_pool* pool);
 
@@ -46,10 +46,10 @@ void berth_pool_destroy(berth_pool* pool);
 /// first. May block once before it refuses: on an asynchronous device it waits for all work of the
 /// stream and looks again, as pending work keeps free granules from being moved or given back.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing changed.
-berth_status berth_pool_take(berth_pool* pool,
-                             uint64_t size,
-                             berth_reservation* reservation,
-                             berth_block* out_block);
+BERTH_NODISCARD berth_status berth_pool_take(berth_pool* pool,
+                                             uint64_t size,
+                                             berth_reservation* reservation,
+                                             berth_block* out_block);
 /// Gives a block back; later work of the pool's stream may use it at once. Whoever lets another
 /// stream use a block makes the pool's stream wait for that use first (berth_stream_wait_stream).
 /// Cannot fail. On an asynchronous device a bypass gets the memory only when the stream has run,

@@ -63,11 +63,11 @@ void berth_pool_flush_slabs(berth_pool* pool);
 /// Maps what is missing for an extent of `size` bytes at a multiple of `alignment` (at most a
 /// granule);
 /// `*out_id` is exactly that, USED. Unlocks.
-berth_status berth_pool_grow(berth_pool* pool,
-                             uint64_t size,
-                             uint64_t alignment,
-                             berth_reservation* reservation,
-                             berth_extent_id* out_id);
+BERTH_NODISCARD berth_status berth_pool_grow(berth_pool* pool,
+                                             uint64_t size,
+                                             uint64_t alignment,
+                                             berth_reservation* reservation,
+                                             berth_extent_id* out_id);
 /// Gives granules back to the store until FREE extents hold `keep_bytes` or `limit_bytes` are given
 /// back; returns the bytes. Unlocks.
 uint64_t berth_pool_release_pages(berth_pool* pool,

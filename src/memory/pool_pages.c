@@ -6,11 +6,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "memory/page_store_internal.h"
 #include "memory/poison.h"
-
-#include <inttypes.h>
 
 /// Free extents looked at as a beginning that only has to be lengthened.
 #define EXTENSION_STEPS 16u

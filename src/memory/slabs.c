@@ -2,7 +2,6 @@
 // Slabs: classes every eighth of an octave, a bit for each slot.
 #include "memory/slabs.h"
 
-#include "base/checked.h"
 #include "base/error.h"
 #include "device/device.h"
 

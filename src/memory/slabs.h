@@ -2,9 +2,9 @@
 // Books over slabs: stretches of a power of two of bytes inside one granule, each cut into slots of
 // one size class. Metadata lives outside of the memory. Not thread-safe.
 //
-// S1: a slot has at least the bytes asked for; less than one alignment unit more up to 8 units, at
+// C1: a slot has at least the bytes asked for; less than one alignment unit more up to 8 units, at
 //     most an eighth more above.
-// S2: a slab with a free slot stands in the list of its class, a full one does not.
+// C2: a slab with a free slot stands in the list of its class, a full one does not.
 #ifndef BERTH_MEMORY_SLABS_H
 #define BERTH_MEMORY_SLABS_H
 
@@ -66,7 +66,7 @@ static inline berth_slab* berth_slabs_at(const berth_slabs* slabs, berth_slab_id
 }
 
 /// Makes sure that there is a spare record. Fails only for want of host memory.
-berth_status berth_slabs_prepare(berth_slabs* slabs);
+BERTH_NODISCARD berth_status berth_slabs_prepare(berth_slabs* slabs);
 /// Adds an empty slab over memory at `start`. Needs a spare record.
 berth_slab_id berth_slabs_add(berth_slabs* slabs,
                               uint32_t size_class,
@@ -95,7 +95,7 @@ static inline bool berth_slabs_is_last(const berth_slabs* slabs, berth_slab_id i
 /// Some empty slab of the class, or 0.
 berth_slab_id berth_slabs_find_empty(const berth_slabs* slabs, uint32_t size_class);
 
-/// Checks S2 and the counters.
+/// Checks C2 and the counters.
 bool berth_slabs_are_valid(const berth_slabs* slabs);
 
 #endif // BERTH_MEMORY_SLABS_H

@@ -15,7 +15,7 @@
 /// Bytes of a dense [dims] of `dtype`, and their number of elements (either out may be NULL).
 /// Errors: BERTH_ERR_INVALID_ARGUMENT (rank, a negative size, rows that are not whole blocks),
 ///         BERTH_ERR_OVERFLOW; the thread's detail text says which.
-berth_status berth_shape_measure(
+BERTH_NODISCARD berth_status berth_shape_measure(
     berth_dtype dtype, int32_t rank, const int64_t* dims, int64_t* out_count, uint64_t* out_bytes);
 
 /// Elements of a shape that has been measured before.
@@ -36,8 +36,9 @@ _Static_assert(BERTH_BOOL < BERTH_Q4_0, "plain types come first");
 
 /// Gives `view`, whose dtype, rank and dims are set, row-major strides; `*out_bytes` is its size.
 /// Errors: as of berth_shape_measure.
-berth_status berth_shape_lay_out_slow(berth_view* view, uint64_t* out_bytes);
-static inline berth_status berth_shape_lay_out(berth_view* view, uint64_t* out_bytes) {
+BERTH_NODISCARD berth_status berth_shape_lay_out_slow(berth_view* view, uint64_t* out_bytes);
+BERTH_NODISCARD static inline berth_status berth_shape_lay_out(berth_view* view,
+                                                               uint64_t* out_bytes) {
     // a plain type and sizes far from the limits, in one pass; the rest elsewhere
     if ((unsigned)view->dtype <= BERTH_BOOL && (uint32_t)view->rank <= BERTH_MAX_RANK) {
         const int64_t limit = (int64_t)1 << 38; // times a size and an element: 2^61 bytes at most

@@ -163,8 +163,8 @@ void berth_home_close(berth_home* home);
 
 /// Makes some free tensors or storages, where there are none.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory).
-berth_status berth_home_refill_tensors(berth_home* home);
-berth_status berth_home_refill_storages(berth_home* home);
+BERTH_NODISCARD berth_status berth_home_refill_tensors(berth_home* home);
+BERTH_NODISCARD berth_status berth_home_refill_storages(berth_home* home);
 
 /// A storage object with one reference, no memory, no ledger, no marks; NULL without host memory.
 static inline berth_storage* berth_storage_new(berth_home* home) {
@@ -216,9 +216,9 @@ static inline berth_tensor* berth_tensor_new_on_storage(berth_home* home) {
 /// Gives a new storage, whose size_bytes is set, memory from the home's pool. `reservation` may be
 /// NULL.
 /// Errors: as of berth_pool_take.
-berth_status berth_storage_take_from_pool(berth_home* home,
-                                          berth_storage* storage,
-                                          berth_reservation* reservation);
+BERTH_NODISCARD berth_status berth_storage_take_from_pool(berth_home* home,
+                                                          berth_storage* storage,
+                                                          berth_reservation* reservation);
 
 /// Gives one reference back while `locked`'s lock is held.
 void berth_tensor_drop(berth_tensor* tensor, berth_home* locked);
@@ -233,12 +233,12 @@ void berth_storage_unlock(berth_storage* storage);
 /// Marks `storage` shared and makes `user`'s stream wait for its home's work so far. No lock is
 /// held on the storage; `user`'s lock is.
 /// Errors: those of the device; the storage is marked all the same.
-berth_status berth_storage_share(berth_storage* storage, berth_home* user);
+BERTH_NODISCARD berth_status berth_storage_share(berth_storage* storage, berth_home* user);
 /// Remembers that `user`'s stream has enqueued a use of the shared storage.
 void berth_storage_add_use(berth_storage* storage, berth_home* user);
 /// Blocks until other contexts' uses are done.
 /// Errors: those of the device.
-berth_status berth_storage_wait_uses(berth_storage* storage);
+BERTH_NODISCARD berth_status berth_storage_wait_uses(berth_storage* storage);
 
 /// Address of a tensor's first element now.
 static inline unsigned char* berth_tensor_data(const berth_tensor* tensor) {

@@ -455,7 +455,10 @@ static berth_status live_once(const back_end* of, const berth_host* host) {
         if (status == BERTH_OK) status = berth_stream_record(stream, &ticket);
     }
     berth_stream_destroy(stream);
-    if (mapped) (void)berth_space_unmap(space, 0, device->granule_bytes);
+    if (mapped) {
+        const berth_status unmapped = berth_space_unmap(space, 0, device->granule_bytes);
+        if (status == BERTH_OK) status = unmapped;
+    }
     berth_space_release(space);
     berth_device_destroy(device);
     return status;

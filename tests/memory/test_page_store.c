@@ -128,7 +128,9 @@ static void a_refusal_names_need_capacity_owners_promises_and_what_was_tried(voi
     hoard_init(&h, kit, 2);
     berth_reservation mine = {0};
     assert_ok(berth_store_reserve(kit->store, 3 * G, &mine));
-    assert_ok(berth_store_account(kit->store, BERTH_OWNER_WEIGHTS, 1 << 20));
+    berth_space* space;
+    assert_ok(berth_space_reserve(kit->device, 16 * G, &space));
+    assert_ok(berth_store_map(kit->store, BERTH_OWNER_WEIGHTS, NULL, space, 0, 16 * G));
     berth_reservation more = {0};
     assert_fails(
         berth_store_reserve(kit->store, KIT_CAPACITY, &more), BERTH_ERR_OUT_OF_MEMORY, "4.00 MiB");
@@ -140,7 +142,8 @@ static void a_refusal_names_need_capacity_owners_promises_and_what_was_tried(voi
     assert_int_equal(memory_kit_stats(kit).failures, 1);
     assert_int_equal(memory_kit_stats(kit).reclaims, 1);
     berth_store_unreserve(kit->store, &mine);
-    assert_ok(berth_store_account(kit->store, BERTH_OWNER_WEIGHTS, -(1 << 20)));
+    assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_WEIGHTS, space, 0, 16 * G));
+    berth_space_release(space);
     hoard_fini(&h);
 }
 
@@ -221,19 +224,6 @@ static void a_failed_unmap_leaves_the_granules_mapped_and_accounted(void** state
     memory_kit_check_books(kit);
     assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_POOL, space, 0, 2 * G));
     berth_space_release(space);
-}
-
-static void accounted_bytes_count_against_the_capacity(void** state) {
-    memory_kit* kit = *state;
-    assert_ok(berth_store_account(kit->store, BERTH_OWNER_WEIGHTS, (int64_t)(KIT_CAPACITY - 100)));
-    assert_int_equal(berth_store_account(kit->store, BERTH_OWNER_OVERHEAD, 101),
-                     BERTH_ERR_OUT_OF_MEMORY);
-    assert_ok(berth_store_account(kit->store, BERTH_OWNER_OVERHEAD, 100));
-    berth_reservation mine = {0};
-    assert_int_equal(berth_store_reserve(kit->store, 1, &mine), BERTH_ERR_OUT_OF_MEMORY);
-    assert_int_equal(memory_kit_stats(kit).mapped_by_owner[BERTH_OWNER_OVERHEAD], 100);
-    assert_ok(berth_store_account(kit->store, BERTH_OWNER_OVERHEAD, -100));
-    assert_ok(berth_store_account(kit->store, BERTH_OWNER_WEIGHTS, -(int64_t)(KIT_CAPACITY - 100)));
 }
 
 static void a_store_without_host_memory_is_not_made(void** state) {
@@ -336,7 +326,6 @@ int main(void) {
         TEST(a_system_that_is_short_before_the_capacity_is_asks_the_ladder_too),
         TEST(a_failed_map_leaves_books_and_promise_as_they_were),
         TEST(a_failed_unmap_leaves_the_granules_mapped_and_accounted),
-        TEST(accounted_bytes_count_against_the_capacity),
         TEST(a_store_without_host_memory_is_not_made),
         TEST(promises_of_several_threads_are_all_kept),
         TEST(reclaimers_may_come_and_go_while_others_climb),

@@ -48,7 +48,7 @@ static void every_size_has_the_smallest_class_that_holds_it(void** state) {
         const uint64_t slot = k->slabs.classes[c].slot_bytes;
         assert_true(slot >= size && slot % 64 == 0);
         if (c > 0) assert_true(k->slabs.classes[c - 1].slot_bytes < size);
-        // S1
+        // C1
         if (size < 512)
             assert_true(slot - size < 64);
         else
@@ -92,7 +92,7 @@ static void a_full_slab_leaves_the_list_and_comes_back(void** state) {
                          k->slabs.classes[c].slot_bytes);
         assert_true(berth_slabs_are_valid(&k->slabs));
     }
-    assert_int_equal(k->slabs.classes[c].head, 0); // S2
+    assert_int_equal(k->slabs.classes[c].head, 0); // C2
     assert_int_equal(k->slabs.empty_count, 0);
     assert_int_equal(berth_slabs_give(&k->slabs, handles[3]), slab);
     assert_int_equal(k->slabs.classes[c].head, slab);

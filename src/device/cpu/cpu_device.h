@@ -18,14 +18,11 @@ typedef struct berth_cpu_options {
 
 /// Creates the CPU device.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE (a thread cannot be started).
-berth_status berth_cpu_device_create(const berth_host* host,
-                                     const berth_cpu_options* options,
-                                     berth_device** out_device);
+BERTH_NODISCARD berth_status berth_cpu_device_create(const berth_host* host,
+                                                     const berth_cpu_options* options,
+                                                     berth_device** out_device);
 
 /// The CPU kernels, [BERTH_OP_COUNT], for the instruction set found at run time.
 const berth_kernel* berth_cpu_kernels(void);
-
-/// The name of that instruction set: "avx512", "avx2" or "portable".
-const char* berth_cpu_isa_name(void);
 
 #endif // BERTH_DEVICE_CPU_DEVICE_H

@@ -67,12 +67,3 @@ const berth_kernel* berth_cpu_kernels(void) {
     (void)berth_cpu_query_isa();
     return table;
 }
-
-const char* berth_cpu_isa_name(void) {
-    static const char* const names[] = {
-        [BERTH_CPU_ISA_PORTABLE] = "portable",
-        [BERTH_CPU_ISA_AVX2] = "avx2",
-        [BERTH_CPU_ISA_AVX512] = "avx512",
-    };
-    return names[berth_cpu_query_isa()];
-}

@@ -21,28 +21,28 @@ typedef struct berth_cpu_memory {
     uint64_t unwatched_bytes; ///< may be populated before the system's memory is looked at again
 } berth_cpu_memory;
 
-berth_status berth_cpu_memory_init(berth_cpu_memory* memory, berth_huge_pages huge);
+BERTH_NODISCARD berth_status berth_cpu_memory_init(berth_cpu_memory* memory, berth_huge_pages huge);
 void berth_cpu_memory_fini(berth_cpu_memory* memory);
 
 /// The device's entries of the same names; the contract is berth_device_ops's.
-berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
-                                     berth_device* device,
-                                     uint64_t size,
-                                     berth_space** out_space);
+BERTH_NODISCARD berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
+                                                     berth_device* device,
+                                                     uint64_t size,
+                                                     berth_space** out_space);
 void berth_cpu_space_release(berth_space* space);
-berth_status berth_cpu_space_map(berth_cpu_memory* memory,
-                                 berth_space* space,
-                                 uint64_t offset,
-                                 uint64_t size);
-berth_status berth_cpu_space_unmap(berth_cpu_memory* memory,
-                                   berth_space* space,
-                                   uint64_t offset,
-                                   uint64_t size);
-berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
-                                   berth_space* from_space,
-                                   uint64_t from,
-                                   berth_space* to_space,
-                                   uint64_t to,
-                                   uint64_t size);
+BERTH_NODISCARD berth_status berth_cpu_space_map(berth_cpu_memory* memory,
+                                                 berth_space* space,
+                                                 uint64_t offset,
+                                                 uint64_t size);
+BERTH_NODISCARD berth_status berth_cpu_space_unmap(berth_cpu_memory* memory,
+                                                   berth_space* space,
+                                                   uint64_t offset,
+                                                   uint64_t size);
+BERTH_NODISCARD berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
+                                                   berth_space* from_space,
+                                                   uint64_t from,
+                                                   berth_space* to_space,
+                                                   uint64_t to,
+                                                   uint64_t size);
 
 #endif // BERTH_DEVICE_CPU_MEMORY_H

@@ -14,10 +14,11 @@ typedef struct berth_cpu_files {
 
 /// Bytes of memory that this process may use in all and now: of the machine and of every memory
 /// cgroup (version 1 and 2) that it is in, the least. Page cache that can be dropped counts as
-/// free. Errors: BERTH_ERR_DEVICE if the machine's memory cannot be read.
-berth_status berth_cpu_query_memory(const berth_cpu_files* files,
-                                    uint64_t* out_total,
-                                    uint64_t* out_available);
+/// free.
+/// Errors: BERTH_ERR_DEVICE if the machine's memory cannot be read.
+BERTH_NODISCARD berth_status berth_cpu_query_memory(const berth_cpu_files* files,
+                                                    uint64_t* out_total,
+                                                    uint64_t* out_available);
 
 /// Cores that this process may use: its affinity mask, and the CPU quota of its cgroups rounded up.
 /// At least 1.

@@ -16,9 +16,9 @@
 /// Threads: one job at a time; a second caller, and a call from inside a job, runs its job on its
 /// own
 ///          thread alone, cut the same way.
-berth_status berth_team_create(const berth_host* host,
-                               uint32_t worker_count,
-                               berth_team** out_team);
+BERTH_NODISCARD berth_status berth_team_create(const berth_host* host,
+                                               uint32_t worker_count,
+                                               berth_team** out_team);
 
 /// Accepts NULL. No job is running.
 void berth_team_destroy(berth_team* team);

@@ -29,9 +29,9 @@ typedef struct berth_sim_options {
 
 /// Creates a simulated device. Freshly mapped memory holds 0xA5 bytes; unmapped memory cannot be
 /// touched (PROT_NONE), so stale pointers crash.
-berth_status berth_sim_device_create(const berth_host* host,
-                                     const berth_sim_options* options,
-                                     berth_device** out_device);
+BERTH_NODISCARD berth_status berth_sim_device_create(const berth_host* host,
+                                                     const berth_sim_options* options,
+                                                     berth_device** out_device);
 
 /// Makes the `nth` (1 = next) call of kind `call` fail, once; 0 cancels.
 void berth_sim_fail(berth_device* device, berth_sim_call call, uint64_t nth);

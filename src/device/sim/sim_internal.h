@@ -55,28 +55,32 @@ typedef struct sim_device {
 static inline sim_device* sim_device_of(berth_device* device) { return (sim_device*)device; }
 
 /// Counts a call of a fallible kind; fails if a fault is due.
-berth_status berth_sim_begin_call(sim_device* sim, berth_sim_call call);
+BERTH_NODISCARD berth_status berth_sim_begin_call(sim_device* sim, berth_sim_call call);
 
 /// The entries for streams; each takes the lock itself.
-berth_status berth_sim_stream_create(berth_device* self, berth_stream** out_stream);
+BERTH_NODISCARD berth_status berth_sim_stream_create(berth_device* self, berth_stream** out_stream);
 void berth_sim_stream_destroy(berth_device* self, berth_stream* stream);
-berth_status berth_sim_launch(berth_device* self,
-                              berth_stream* stream,
-                              berth_kernel kernel,
-                              const berth_op_call* call,
-                              size_t params_bytes);
-berth_status berth_sim_copy(berth_device* self,
-                            berth_stream* stream,
-                            void* target,
-                            const void* source,
-                            uint64_t size,
-                            berth_copy_kind kind);
-berth_status berth_sim_record(berth_device* self, berth_stream* stream, uint64_t* out_ticket);
+BERTH_NODISCARD berth_status berth_sim_launch(berth_device* self,
+                                              berth_stream* stream,
+                                              berth_kernel kernel,
+                                              const berth_op_call* call,
+                                              size_t params_bytes);
+BERTH_NODISCARD berth_status berth_sim_copy(berth_device* self,
+                                            berth_stream* stream,
+                                            void* target,
+                                            const void* source,
+                                            uint64_t size,
+                                            berth_copy_kind kind);
+BERTH_NODISCARD berth_status berth_sim_record(berth_device* self,
+                                              berth_stream* stream,
+                                              uint64_t* out_ticket);
 bool berth_sim_query(berth_device* self, berth_stream* stream, uint64_t ticket);
-berth_status berth_sim_wait(berth_device* self, berth_stream* stream, uint64_t ticket);
-berth_status berth_sim_wait_stream(berth_device* self,
-                                   berth_stream* stream,
-                                   berth_stream* other,
-                                   uint64_t ticket);
+BERTH_NODISCARD berth_status berth_sim_wait(berth_device* self,
+                                            berth_stream* stream,
+                                            uint64_t ticket);
+BERTH_NODISCARD berth_status berth_sim_wait_stream(berth_device* self,
+                                                   berth_stream* stream,
+                                                   berth_stream* other,
+                                                   uint64_t ticket);
 
 #endif // BERTH_DEVICE_SIM_INTERNAL_H
