@@ -285,10 +285,6 @@ uint64_t berth_options_u64(const berth_options* options, berth_option option) {
     return options->values[option].number;
 }
 
-double berth_options_ratio(const berth_options* options, berth_option option) {
-    return options->values[option].ratio;
-}
-
 uint64_t berth_options_bytes(const berth_options* options, berth_option option, uint64_t whole) {
     const berth_option_value* value = &options->values[option];
     return value->ratio >= 0 ? (uint64_t)(value->ratio * (double)whole) : value->number;
@@ -304,10 +300,6 @@ uint32_t berth_options_word(const berth_options* options, berth_option option) {
 
 const char* berth_options_text(const berth_options* options, berth_option option) {
     return options->values[option].text;
-}
-
-berth_option_origin berth_options_origin(const berth_options* options, berth_option option) {
-    return options->values[option].origin;
 }
 
 // --- Text ---------------------------------------------------------------------------------------

@@ -13,8 +13,6 @@ typedef enum berth_option_type {
     BERTH_OPTION_TYPE_COUNT,            ///< a whole number
     BERTH_OPTION_TYPE_BYTES,            ///< with K, M, G, T or KiB, KB, ...: always 1024-based
     BERTH_OPTION_TYPE_BYTES_OR_PERCENT, ///< bytes, or a share of the device's memory such as 80%
-    BERTH_OPTION_TYPE_MILLIS,           ///< milliseconds, or with s seconds
-    BERTH_OPTION_TYPE_RATIO,            ///< 0.3 or 30%; bounds are in per cent
     BERTH_OPTION_TYPE_WORD,             ///< one of `words`
     BERTH_OPTION_TYPE_WORD_OR_BYTES,    ///< one of `words`, or bytes
     BERTH_OPTION_TYPE_TEXT,             ///< anything that is not empty; its user checks it
@@ -23,17 +21,38 @@ typedef enum berth_option_type {
 #define BERTH_OPTION_UNLIMITED UINT64_MAX ///< a maximum that is none
 
 // clang-format off
+/// The words of each option that has an enum, in its order: X(ID, word) with NEXT() between them.
+#define BERTH_DEVICE_WORDS(X, NEXT) X(DEVICE_WORD_CPU, "cpu") NEXT() X(DEVICE_WORD_SIM, "sim")
+#define BERTH_MODE_WORDS(X, NEXT)                                                                  \
+    X(MODE_AUTO, "auto") NEXT() X(MODE_POOL, "pool") NEXT() X(MODE_PLAN, "plan") NEXT()            \
+    X(MODE_SYSTEM, "system")
+#define BERTH_KEEP_WORDS(X, NEXT)                                                                  \
+    X(KEEP_ALL, "all") NEXT() X(KEEP_AUTO, "auto") NEXT() X(KEEP_NONE, "none")
+#define BERTH_HUGE_WORDS(X, NEXT)                                                                  \
+    X(HUGE_WORD_OFF, "off") NEXT() X(HUGE_WORD_MADVISE, "madvise") NEXT()                          \
+    X(HUGE_WORD_HUGETLB, "hugetlb")
+#define BERTH_POISON_WORDS(X, NEXT)                                                                \
+    X(POISON_OFF, "off") NEXT() X(POISON_FREE, "free") NEXT() X(POISON_ALLOC, "alloc") NEXT()      \
+    X(POISON_BOTH, "both")
+
+#define BERTH_WORD_ENUM(id, word) BERTH_##id
+#define BERTH_WORD_COMMA() ,
+#define BERTH_WORD_TEXT(id, word) word
+#define BERTH_WORD_BAR() "|"
+#define BERTH_WORDS_ENUM(LIST) LIST(BERTH_WORD_ENUM, BERTH_WORD_COMMA)
+#define BERTH_WORDS_TEXT(LIST) LIST(BERTH_WORD_TEXT, BERTH_WORD_BAR)
+
 /// Every option: X(ID, type, default, min, max, unit, words, help). `words` lists the words of an
 /// enum, or for texts the forms they may take. A minimum of 0 makes the word "off" a 0, a maximum
 /// of BERTH_OPTION_UNLIMITED makes "unlimited" that number.
 #define BERTH_OPTION_MAP(X)                                                                        \
-    X(DEVICE, WORD, "cpu", 0, 0, "", "cpu|sim",                                                    \
+    X(DEVICE, WORD, "cpu", 0, 0, "", BERTH_WORDS_TEXT(BERTH_DEVICE_WORDS),                         \
       "where tensors live; sim is a small simulated device for tests")                             \
     X(THREADS, COUNT, "0", 0, 1024, "threads", "",                                                 \
       "threads that compute, the calling one included; 0 takes all cores")                         \
     X(MEMORY, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",           \
       "the most device memory to use; unlimited means what the device has")                        \
-    X(MODE, WORD, "auto", 0, 0, "", "auto|pool|plan|system",                                       \
+    X(MODE, WORD, "auto", 0, 0, "", BERTH_WORDS_TEXT(BERTH_MODE_WORDS),                            \
       "where tensors are placed: by plans and pool, by the pool alone, by plans even for steps "   \
       "that keep leaving them, or by the system's allocator")                                      \
     X(BUCKETS, TEXT, "geometric:4", 0, 0, "", "geometric:N, pow2, linear:N, list:A,B,...",         \
@@ -48,13 +67,14 @@ typedef enum berth_option_type {
       "events that one run of a step may record; a longer run stays on the pool")                  \
     X(PATHS_MAX, COUNT, "8", 1, 4096, "paths", "",                                                 \
       "paths that one step may take and have planned")                                             \
-    X(KEEP, WORD_OR_BYTES, "auto", 0, BERTH_OPTION_UNLIMITED, "bytes", "all|auto|none",            \
+    X(KEEP, WORD_OR_BYTES, "auto", 0, BERTH_OPTION_UNLIMITED, "bytes",                             \
+      BERTH_WORDS_TEXT(BERTH_KEEP_WORDS),                                                          \
       "idle memory kept mapped: all of it, as much as recent use suggests, none, or so many bytes")\
-    X(HUGE, WORD, "madvise", 0, 0, "", "off|madvise|hugetlb",                                      \
+    X(HUGE, WORD, "madvise", 0, 0, "", BERTH_WORDS_TEXT(BERTH_HUGE_WORDS),                         \
       "huge pages of the CPU device: none, asked for, or from the system's reserve")               \
     X(BATCH_INVARIANT, BOOL, "1", 0, 1, "", "",                                                    \
       "each row of a result has the same bits for every batch size and thread count")              \
-    X(POISON, WORD, "off", 0, 0, "", "off|free|alloc|both",                                        \
+    X(POISON, WORD, "off", 0, 0, "", BERTH_WORDS_TEXT(BERTH_POISON_WORDS),                         \
       "fill memory with a pattern when it is freed, placed, or both")                              \
     X(LOG, TEXT, "warn", 0, 0, "", "LEVEL, LEVEL:FILE",                                            \
       "what to log (off, error, warn, info, debug) and where; stderr if there is no file")         \
@@ -73,29 +93,14 @@ typedef enum berth_option {
         BERTH_OPTION_COUNT
 } berth_option;
 
-/// The words of the enums, in the order of the table.
-typedef enum berth_option_device {
-    BERTH_DEVICE_WORD_CPU,
-    BERTH_DEVICE_WORD_SIM
-} berth_option_device;
-typedef enum berth_mode {
-    BERTH_MODE_AUTO,
-    BERTH_MODE_POOL,
-    BERTH_MODE_PLAN,
-    BERTH_MODE_SYSTEM,
-} berth_mode;
+typedef enum berth_option_device { BERTH_WORDS_ENUM(BERTH_DEVICE_WORDS) } berth_option_device;
+typedef enum berth_mode { BERTH_WORDS_ENUM(BERTH_MODE_WORDS) } berth_mode;
 typedef enum berth_keep {
-    BERTH_KEEP_ALL,
-    BERTH_KEEP_AUTO,
-    BERTH_KEEP_NONE,
+    BERTH_WORDS_ENUM(BERTH_KEEP_WORDS),
     BERTH_KEEP_BYTES, ///< so many as berth_options_u64 says
 } berth_keep;
-typedef enum berth_poison {
-    BERTH_POISON_OFF,
-    BERTH_POISON_FREE,
-    BERTH_POISON_ALLOC,
-    BERTH_POISON_BOTH,
-} berth_poison;
+typedef enum berth_option_huge { BERTH_WORDS_ENUM(BERTH_HUGE_WORDS) } berth_option_huge;
+typedef enum berth_poison { BERTH_WORDS_ENUM(BERTH_POISON_WORDS) } berth_poison;
 
 /// Where a value comes from, the weakest first.
 typedef enum berth_option_origin {
@@ -109,8 +114,8 @@ typedef enum berth_option_origin {
 
 /// The value of one option.
 typedef struct berth_option_value {
-    uint64_t number; ///< counts, bytes, milliseconds, 0 or 1
-    double ratio;    ///< ratios and percentages, 0.3 for 30%; -1 if the value is none
+    uint64_t number; ///< counts, bytes, 0 or 1
+    double ratio;    ///< percentages, 0.3 for 30%; -1 if the value is none
     uint32_t word;   ///< index among the option's words; their number if the value is no word
     berth_option_origin origin;
     char text[BERTH_OPTION_TEXT_BYTES]; ///< as given
@@ -133,10 +138,8 @@ BERTH_NODISCARD berth_status berth_options_init(berth_options* out,
                                                 const berth_option_setting* settings,
                                                 size_t count);
 
-/// The value of a count, of bytes or of milliseconds.
+/// The value of a count or of bytes.
 uint64_t berth_options_u64(const berth_options* options, berth_option option);
-/// The value of a ratio, or of a percentage given for bytes; -1 if it is none.
-double berth_options_ratio(const berth_options* options, berth_option option);
 /// Bytes: as given, a percentage being of `whole`.
 uint64_t berth_options_bytes(const berth_options* options, berth_option option, uint64_t whole);
 /// True if it is on.
@@ -145,8 +148,6 @@ bool berth_options_bool(const berth_options* options, berth_option option);
 uint32_t berth_options_word(const berth_options* options, berth_option option);
 /// The value as it was given, of any option.
 const char* berth_options_text(const berth_options* options, berth_option option);
-/// Where the value comes from.
-berth_option_origin berth_options_origin(const berth_options* options, berth_option option);
 
 /// Writes one line "BERTH_NAME = value unit (origin)" for each option, cut to `size` bytes with the
 /// zero byte; returns the length of the whole text without it.

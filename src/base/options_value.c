@@ -76,12 +76,6 @@ static bool parse_bytes(const char* text, uint64_t* out) {
            (prefix != NULL && strcasecmp(text, "ib") == 0);
 }
 
-static bool parse_millis(const char* text, uint64_t* out) {
-    if (!parse_digits(&text, out)) return false;
-    if (strcasecmp(text, "s") == 0) return berth_mul_u64(*out, 1000, out);
-    return *text == '\0' || strcasecmp(text, "ms") == 0;
-}
-
 /// Reads "0.3" or, with a per cent sign, "30%"; `*out_percent` says which.
 static bool parse_ratio(const char* text, double* out, bool* out_percent) {
     uint64_t whole;
@@ -146,12 +140,6 @@ static bool parse_typed(const berth_option_info* info, const char* text, berth_o
         out->number = 0;
         return parse_ratio(text, &out->ratio, &percent) && percent && out->ratio > 0 &&
                out->ratio <= 1;
-    case BERTH_OPTION_TYPE_MILLIS:
-        return (parse_number_word(info, text, &out->number) || parse_millis(text, &out->number)) &&
-               in_bounds(info, out->number);
-    case BERTH_OPTION_TYPE_RATIO:
-        return parse_ratio(text, &out->ratio, &percent) && out->ratio * 100 >= (double)info->min &&
-               out->ratio * 100 <= (double)info->max;
     case BERTH_OPTION_TYPE_WORD:
         out->word = find_word(info->words, text);
         return out->word < count_words(info->words);
@@ -203,17 +191,6 @@ void berth_option_describe(const berth_option_info* info, char* out, size_t size
                        info->min,
                        max);
         return;
-    case BERTH_OPTION_TYPE_MILLIS:
-        (void)snprintf(out,
-                       size,
-                       "milliseconds from %" PRIu64 " to %s, or seconds such as 2s",
-                       info->min,
-                       max);
-        return;
-    case BERTH_OPTION_TYPE_RATIO:
-        (void)snprintf(
-            out, size, "a ratio from %" PRIu64 "%% to %s%%, such as 0.3 or 30%%", info->min, max);
-        return;
     case BERTH_OPTION_TYPE_WORD:
         (void)snprintf(out, size, "one of %s", info->words);
         return;
@@ -236,11 +213,9 @@ void berth_option_value_format(const berth_option_info* info,
     case BERTH_OPTION_TYPE_BOOL:
     case BERTH_OPTION_TYPE_COUNT:
     case BERTH_OPTION_TYPE_BYTES:
-    case BERTH_OPTION_TYPE_MILLIS:
         format_number(value->number, out, size);
         return;
     case BERTH_OPTION_TYPE_BYTES_OR_PERCENT:
-    case BERTH_OPTION_TYPE_RATIO:
         if (value->ratio >= 0)
             (void)snprintf(out, size, "%g%%", value->ratio * 100);
         else

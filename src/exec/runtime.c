@@ -17,6 +17,11 @@
 
 enum { MAX_EXITS_IN_A_ROW = 8 };
 
+_Static_assert((int)BERTH_HUGE_WORD_OFF == (int)BERTH_HUGE_OFF &&
+                   (int)BERTH_HUGE_WORD_MADVISE == (int)BERTH_HUGE_MADVISE &&
+                   (int)BERTH_HUGE_WORD_HUGETLB == (int)BERTH_HUGE_HUGETLB,
+               "the option's words are the device's enum");
+
 static void* libc_alloc(void* self, size_t size, size_t alignment) {
     (void)self;
     return aligned_alloc(alignment, (size_t)berth_round_up(size == 0 ? 1 : size, alignment));
@@ -80,7 +85,6 @@ static berth_status check_buckets(const berth_runtime* runtime) {
 
 static berth_status set_up(berth_runtime* runtime, const berth_options* options) {
     BERTH_TRY(berth_fork_watch());
-    BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
     BERTH_TRY(berth_mutex_init(&runtime->lock));
     runtime->has_lock = true;
     read_options(runtime, options);
@@ -89,7 +93,9 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     uint64_t total, available;
     BERTH_TRY(berth_device_query_memory(runtime->device, &total, &available));
     const uint64_t capacity = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);
-    return berth_store_create(runtime->host, runtime->device, capacity, &runtime->store);
+    BERTH_TRY(berth_store_create(runtime->host, runtime->device, capacity, &runtime->store));
+    // last: a creation that is refused leaves the process's log as it was
+    return berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG));
 }
 
 static void destroy(berth_runtime* runtime) {

@@ -54,8 +54,7 @@ static void defaults_hold_where_nothing_is_said(void** state) {
     assert_true(berth_options_bool(&options, BERTH_OPTION_BATCH_INVARIANT));
     assert_false(berth_options_bool(&options, BERTH_OPTION_STRICT));
     assert_string_equal(berth_options_text(&options, BERTH_OPTION_BUCKETS), "geometric:4");
-    assert_int_equal(berth_options_origin(&options, BERTH_OPTION_MODE),
-                     BERTH_OPTION_ORIGIN_DEFAULT);
+    assert_int_equal(options.values[BERTH_OPTION_MODE].origin, BERTH_OPTION_ORIGIN_DEFAULT);
 }
 
 static void the_call_wins_over_the_variable_over_conf(void** state) {
@@ -66,13 +65,11 @@ static void the_call_wins_over_the_variable_over_conf(void** state) {
     const berth_option_setting settings[] = {{"memory", "3G"}, {"BERTH_TRACE_MAX", "99"}};
     assert_ok(berth_options_init(&options, settings, 2));
     assert_int_equal(berth_options_u64(&options, BERTH_OPTION_THREADS), 2);
-    assert_int_equal(berth_options_origin(&options, BERTH_OPTION_THREADS),
-                     BERTH_OPTION_ORIGIN_CONF);
+    assert_int_equal(options.values[BERTH_OPTION_THREADS].origin, BERTH_OPTION_ORIGIN_CONF);
     assert_int_equal(berth_options_word(&options, BERTH_OPTION_MODE), BERTH_MODE_POOL);
-    assert_int_equal(berth_options_origin(&options, BERTH_OPTION_MODE),
-                     BERTH_OPTION_ORIGIN_ENVIRONMENT);
+    assert_int_equal(options.values[BERTH_OPTION_MODE].origin, BERTH_OPTION_ORIGIN_ENVIRONMENT);
     assert_true(berth_options_u64(&options, BERTH_OPTION_MEMORY) == 3ull << 30);
-    assert_int_equal(berth_options_origin(&options, BERTH_OPTION_MEMORY), BERTH_OPTION_ORIGIN_CALL);
+    assert_int_equal(options.values[BERTH_OPTION_MEMORY].origin, BERTH_OPTION_ORIGIN_CALL);
     assert_int_equal(berth_options_u64(&options, BERTH_OPTION_TRACE_MAX), 99);
     assert_int_equal(berth_options_word(&options, BERTH_OPTION_KEEP), BERTH_KEEP_NONE);
     assert_int_equal(berth_options_word(&options, BERTH_OPTION_POISON), BERTH_POISON_OFF);
@@ -244,30 +241,13 @@ static void bytes_or_a_share_are_told_apart(void** state) {
     (void)state;
     (void)setenv("BERTH_MEMORY", "37.5%", 1);
     assert_ok(init());
-    assert_true(berth_options_ratio(&options, BERTH_OPTION_MEMORY) == 0.375);
     assert_int_equal(berth_options_bytes(&options, BERTH_OPTION_MEMORY, 1000), 375);
     (void)setenv("BERTH_MEMORY", "1M", 1);
     assert_ok(init());
-    assert_true(berth_options_ratio(&options, BERTH_OPTION_MEMORY) == -1);
     assert_int_equal(berth_options_bytes(&options, BERTH_OPTION_MEMORY, 1000), 1 << 20);
     refuse(
         berth_option_query_info(BERTH_OPTION_MEMORY),
         (const char* const[]){"0%", "101%", "-5%", "%", "0.5", "inf", "nan%", "100", "12.%", NULL});
-}
-
-static void milliseconds_and_ratios_are_understood(void** state) {
-    (void)state;
-    const berth_option_info millis = {"X", BERTH_OPTION_TYPE_MILLIS, "0", 0, 60000, "", "", ""};
-    assert_int_equal(parse_ok(&millis, "250").number, 250);
-    assert_int_equal(parse_ok(&millis, "250ms").number, 250);
-    assert_int_equal(parse_ok(&millis, "3S").number, 3000);
-    assert_int_equal(parse_ok(&millis, "off").number, 0);
-    refuse(&millis, (const char* const[]){"", "61s", "3m", "s", "18446744073709551615s", NULL});
-    const berth_option_info ratio = {"X", BERTH_OPTION_TYPE_RATIO, "0", 10, 90, "", "", ""};
-    assert_true(parse_ok(&ratio, "0.5").ratio == 0.5);
-    assert_true(parse_ok(&ratio, "50%").ratio == 0.5);
-    refuse(&ratio,
-           (const char* const[]){"", "0.05", "0.95", "5%", "50", ".5", "0,5", "-0.5", NULL});
 }
 
 static void a_word_or_bytes_says_which(void** state) {
@@ -363,7 +343,6 @@ int main(void) {
         TEST(counts_are_plain_digits_within_bounds),
         TEST(bytes_take_suffixes_based_on_1024),
         TEST(bytes_or_a_share_are_told_apart),
-        TEST(milliseconds_and_ratios_are_understood),
         TEST(a_word_or_bytes_says_which),
         TEST(a_text_is_neither_empty_nor_too_long),
         TEST(the_configuration_shows_value_unit_and_origin),

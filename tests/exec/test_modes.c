@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/raw_memory.h"
 #include "exec/exec_kit.h"
 #include "kit/program.h"
@@ -406,6 +407,20 @@ static void huge_pages_from_the_reserve_work_or_are_refused_properly(void** stat
     exec_kit_close(&kit);
 }
 
+static void a_refused_creation_leaves_the_log_as_it_was(void** state) {
+    (void)state;
+    assert_false(berth_log_enabled(BERTH_LOG_DEBUG));
+    static const berth_option_setting refused[][3] = {
+        {{"threads", "1"}, {"log", "debug"}, {"buckets", "sideways:3"}},
+        {{"threads", "1"}, {"log", "debug"}, {"memory", "65536"}}, // less than a granule
+    };
+    for (size_t i = 0; i < 2; ++i) {
+        exec_kit kit;
+        assert_int_equal(exec_kit_open(&kit, NULL, refused[i], 3), BERTH_ERR_INVALID_ARGUMENT);
+        assert_false(berth_log_enabled(BERTH_LOG_DEBUG));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(poison_fills_what_is_placed_and_what_is_freed),
@@ -427,6 +442,7 @@ int main(void) {
         cmocka_unit_test(a_step_longer_than_trace_max_stays_on_the_pool),
         cmocka_unit_test(huge_pages_are_a_matter_of_taste),
         cmocka_unit_test(huge_pages_from_the_reserve_work_or_are_refused_properly),
+        cmocka_unit_test(a_refused_creation_leaves_the_log_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
