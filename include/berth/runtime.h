@@ -30,8 +30,9 @@ typedef struct berth_runtime_options {
 /// (NULL: all defaults).
 /// Ownership: the caller has one reference; berth_runtime_release().
 /// Errors:    BERTH_ERR_INVALID_ARGUMENT naming the option, its value and the accepted range;
+///            BERTH_ERR_UNSUPPORTED for a bucket policy that is not available yet;
 ///            BERTH_ERR_OUT_OF_MEMORY; BERTH_ERR_DEVICE; BERTH_ERR_IO if the log file cannot be
-///            opened. Then `*out_runtime` is NULL.
+///            opened. Then `*out_runtime` is NULL, and the log goes where it went.
 /// Threads:   any, while nobody changes the environment.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_create(const berth_runtime_options* options,
                                                             berth_runtime** out_runtime);
@@ -59,8 +60,11 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_query_step(berth_runtime* r
                                                                 const char** out_name,
                                                                 berth_step_counters* out_counters);
 
-/// Writes a report of steps and memory as text, cut to `size` bytes with its terminating zero.
-/// `out_needed` (may be NULL) receives the size that takes it whole.
+/// Writes a report of steps and memory as text.
+///
+/// `buffer` [size] receives the text, cut to fit and ended by a zero byte; it may be NULL if size
+/// is 0. `*out_needed` (may be NULL) is the length of the whole text without the zero byte.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_needed` is 0.
 /// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_format_report(berth_runtime* runtime,
                                                                    char* buffer,

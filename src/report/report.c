@@ -41,6 +41,6 @@ berth_status berth_runtime_format_report(berth_runtime* runtime,
         add_step(&text, name, &counters);
     }
     add_memory(&text, &memory);
-    if (out_needed != NULL) *out_needed = text.length + 1;
+    if (out_needed != NULL) *out_needed = text.length;
     return BERTH_OK;
 }

@@ -46,7 +46,7 @@ static void the_report_names_every_step_and_every_number(void** state) {
     run_step(*state, "second");
     run_step(*state, "second");
     assert_ok(berth_runtime_format_report(*state, text, sizeof text, &needed));
-    assert_int_equal(needed, strlen(text) + 1);
+    assert_int_equal(needed, strlen(text));
     const char* second = strstr(text, "step second\n");
     assert_true(strstr(text, "step first\n") < second);
     assert_int_equal(number_of(text, "  runs "), 1);
