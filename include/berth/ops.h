@@ -66,7 +66,7 @@ BERTH_API berth_tensor* berth_transpose(berth_context* ctx,
                                         int32_t dim_a,
                                         int32_t dim_b);
 /// The same elements, row-major, in another shape; one size may be -1 (inferred). A view where the
-/// strides allow it, else a copy.
+/// strides allow it, else a copy. Not for quantised tensors.
 BERTH_API berth_tensor* berth_reshape(berth_context* ctx,
                                       berth_tensor* x,
                                       int32_t rank,

@@ -250,6 +250,8 @@ berth_tensor* berth_reshape(berth_context* ctx,
                             "rank %d with its dimensions is needed, 0 .. %d",
                             (int)rank,
                             BERTH_MAX_RANK);
+    if (status == BERTH_OK && berth_dtype_info_of(shape.dtype)->block_values > 1)
+        status = berth_fail(BERTH_ERR_UNSUPPORTED, "a quantised tensor cannot be reshaped");
     if (status == BERTH_OK) status = infer_size(count, rank, dims, shape.dims);
     if (status == BERTH_OK) status = berth_shape_measure(shape.dtype, rank, shape.dims, NULL, NULL);
     if (status != BERTH_OK) return refuse(ctx, status, "reshape", x);
@@ -258,8 +260,7 @@ berth_tensor* berth_reshape(berth_context* ctx,
         berth_shape_dense_strides(shape.dtype, rank, shape.dims, shape.strides);
         return finish_view(ctx, "reshape", x, &shape);
     }
-    if (berth_dtype_query_info(shape.dtype)->block_values == 1 &&
-        view_strides(plain, rank, shape.dims, shape.strides))
+    if (view_strides(plain, rank, shape.dims, shape.strides))
         return finish_view(ctx, "reshape", x, &shape);
     berth_tensor* const operands[1] = {x};
     berth_tensor* copy = berth_dispatch_locked(ctx, BERTH_OP_COPY, operands, 1, NULL, 0);
