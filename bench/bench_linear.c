@@ -55,8 +55,7 @@ static void* checked_alloc(size_t bytes) {
     return memory;
 }
 
-// --- the machine's limits
-// -------------------------------------------------------------------------
+// --- The machine's limits ------------------------------------------------------------------------
 
 typedef struct reading {
     const uint64_t* words;
@@ -129,8 +128,7 @@ static double fma_limit(berth_team* team) {
     return items * (double)FMA_LOOPS * 16 * 32 / median(samples, 5) * 1e-9;
 }
 
-// --- the kernel
-// -----------------------------------------------------------------------------------
+// --- The kernel ----------------------------------------------------------------------------------
 
 /// Bytes that are finite weights in every type.
 static void fill_weights(uint8_t* memory, size_t bytes) {

@@ -50,7 +50,7 @@ static double coverage(const berth_step_counters* c) {
     return ratio((double)c->placed_bytes, (double)c->allocated_bytes);
 }
 
-/// How often the bytes of a run's peak were used, compared with a place for each value.
+/// How many times larger the run's peak would be with a place of its own for each value.
 static double reuse_factor(const berth_step_counters* c) {
     return ratio((double)c->sum_bytes, (double)c->peak_bytes);
 }
@@ -170,7 +170,7 @@ static void print_steps(FILE* out, const llm_report* report) {
         print_row(out, report, rows[i].label, rows[i].fn);
 }
 
-/// Memory by owner, from the list that makes the struct.
+/// Memory by its owner.
 static void print_memory(FILE* out, const llm_report* report) {
     const berth_memory_stats* m = &report->memory;
     const struct {

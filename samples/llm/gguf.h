@@ -85,10 +85,9 @@ typedef struct llm_gguf llm_gguf;
 /// `use_mmap` maps it read-only and private, so that weights are paged in on demand and shared with
 /// other processes; otherwise the file is read into memory. A mapped file must not be cut short by
 /// somebody else while it is open: touching lost pages kills the process.
-/// Ownership: the caller gives `*out_gguf` to llm_gguf_close(); everything read from it ends with
-/// it. Errors:    BERTH_ERR_IO, BERTH_ERR_CORRUPT, BERTH_ERR_UNSUPPORTED (version, byte order,
-/// tensor
-///            type), BERTH_ERR_OUT_OF_MEMORY; then `*out_gguf` is NULL.
+/// Ownership: the caller gives `*out_gguf` to llm_gguf_close(), which ends everything read from it.
+/// Errors:    BERTH_ERR_IO, BERTH_ERR_CORRUPT, BERTH_ERR_UNSUPPORTED (version, byte order or
+///            tensor type), BERTH_ERR_OUT_OF_MEMORY; then `*out_gguf` is NULL.
 BERTH_NODISCARD berth_status llm_gguf_open(const char* path,
                                            bool use_mmap,
                                            llm_gguf** out_gguf,
@@ -110,12 +109,14 @@ llm_str llm_gguf_bytes(const llm_gguf* gguf);
 /// The format's version, 2 or 3.
 uint32_t llm_gguf_version(const llm_gguf* gguf);
 
+/// The number of metadata pairs.
 size_t llm_gguf_pair_count(const llm_gguf* gguf);
 
 /// Returns pair `at`, in file order; `at` is below the count.
 const llm_gguf_pair* llm_gguf_pair_at(const llm_gguf* gguf, size_t at);
 
-/// Returns the value of `key`, or NULL. Cost: O(log pairs).
+/// Returns the value of `key`, or NULL.
+/// Cost: O(log pairs).
 const llm_gguf_value* llm_gguf_find(const llm_gguf* gguf, const char* key);
 
 /// The getters below return BERTH_ERR_NOT_FOUND when the key is missing and BERTH_ERR_CORRUPT when
@@ -132,11 +133,13 @@ BERTH_NODISCARD berth_status llm_gguf_get_f64(const llm_gguf* gguf,
                                               double* out_value,
                                               llm_error* error);
 
+/// Accepts bool.
 BERTH_NODISCARD berth_status llm_gguf_get_bool(const llm_gguf* gguf,
                                                const char* key,
                                                bool* out_value,
                                                llm_error* error);
 
+/// The text is borrowed from the file and not terminated.
 BERTH_NODISCARD berth_status llm_gguf_get_string(const llm_gguf* gguf,
                                                  const char* key,
                                                  llm_str* out_value,
@@ -177,12 +180,14 @@ llm_gguf_strings_iterator llm_gguf_strings(const llm_gguf_value* array);
 /// Gives the next string, or returns false at the end.
 bool llm_gguf_strings_next(llm_gguf_strings_iterator* strings, llm_str* out_text);
 
+/// The number of tensors.
 size_t llm_gguf_tensor_count(const llm_gguf* gguf);
 
 /// Returns tensor `at`, in file order; `at` is below the count.
 const llm_gguf_tensor* llm_gguf_tensor_at(const llm_gguf* gguf, size_t at);
 
-/// Returns the tensor called `name`, or NULL. Cost: O(log tensors).
+/// Returns the tensor called `name`, or NULL.
+/// Cost: O(log tensors).
 const llm_gguf_tensor* llm_gguf_find_tensor(const llm_gguf* gguf, const char* name);
 
 /// Describes a tensor type of the file, or returns NULL for a number that nobody has assigned.

@@ -101,9 +101,8 @@ void llm_model_destroy(llm_model* model);
 /// vocab_tokens] of the last token, or [count, vocab_tokens] if `all_logits`; f32.
 ///
 /// The cache has room for them; their keys and values are written to it, but `kv->used` stays.
-/// Errors: NULL, and the context's error. A tensor of the cache may then be NULL: its reference
-/// went
-///         to the op that failed.
+/// Errors: NULL, and the context's error. A tensor of the cache may then be NULL, as its reference
+///         went to the op that failed.
 berth_tensor* llm_model_forward(const llm_model* model,
                                 llm_kv* kv,
                                 const int32_t* ids,

@@ -17,8 +17,8 @@ typedef enum llm_split {
 llm_split llm_split_of(llm_str name);
 
 /// Returns the end of the piece that begins at `at`, which is below `text.size`. Going from 0 to
-/// the end visits every byte once. Cost: O(bytes of the piece), plus one run of white space at
-/// most.
+/// the end visits every byte once.
+/// Cost: O(bytes of the piece), plus one run of white space at most.
 size_t llm_split_next(llm_split split, llm_str text, size_t at);
 
 #endif // BERTH_SAMPLES_LLM_TOKENIZER_SPLIT_H

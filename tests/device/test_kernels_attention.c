@@ -238,8 +238,7 @@ static void scratch_depends_on_shapes_and_workers_alone(void** state) {
     attention_fini(&t);
 }
 
-// --- ROPE
-// ---------------------------------------------------------------------------------------------
+// --- ROPE ----------------------------------------------------------------------------------------
 
 typedef struct rope_case {
     int64_t tokens, heads, depth;

@@ -22,8 +22,7 @@ static kit_tensor quantised_rows(berth_dtype dtype, int64_t rows, int64_t width,
     return tensor;
 }
 
-// --- made from nothing
-// --------------------------------------------------------------------------------
+// --- Made from nothing ---------------------------------------------------------------------------
 
 static void fill_writes_the_converted_value_everywhere(void** state) {
     (void)state;
@@ -115,8 +114,7 @@ static void a_random_element_depends_on_seed_and_place_alone(void** state) {
     kit_free(&part);
 }
 
-// --- moved
-// --------------------------------------------------------------------------------------------
+// --- Moved ---------------------------------------------------------------------------------------
 
 static void copies_have_every_element_in_its_place(void** state) {
     (void)state;
@@ -313,8 +311,7 @@ static void tensors_are_joined_along_any_dimension(void** state) {
     }
 }
 
-// --- rows chosen by index
-// -----------------------------------------------------------------------------
+// --- Rows chosen by index ------------------------------------------------------------------------
 
 static void embedding_rows_come_by_id_and_bad_ids_give_nan(void** state) {
     (void)state;

@@ -163,8 +163,7 @@ static void a_sum_over_nothing_is_zero_and_a_mean_nan(void** state) {
     kit_free(&out);
 }
 
-// --- softmax
-// ------------------------------------------------------------------------------------------
+// --- Softmax -------------------------------------------------------------------------------------
 
 static void check_softmax(kit_tensor* x, int32_t dim) {
     const berth_reduce_params params = {.dim = dim};
@@ -231,8 +230,7 @@ static void softmax_may_overwrite_its_operand(void** state) {
     }
 }
 
-// --- RMS norm
-// -----------------------------------------------------------------------------------------
+// --- RMS norm ------------------------------------------------------------------------------------
 
 static void check_norm(berth_dtype dtype, bool own_weight, int32_t rank, const int64_t* dims) {
     const int64_t width = dims[rank - 1];

@@ -16,14 +16,13 @@ typedef struct failing_host {
     atomic_size_t live_bytes;
     atomic_size_t fail_at;  ///< the call with this number (1 = the first) fails; 0: none
     atomic_bool fail_after; ///< so does every later one
-    atomic_bool
-        mismatch; ///< a block was freed with another size or alignment than it was made with
+    atomic_bool mismatch;   ///< a block was freed with a size or alignment that is not its own
 } failing_host;
 
 /// Resets `host`: nothing fails.
 void failing_host_init(failing_host* host);
-/// Makes the `nth` next call of alloc fail (1 = the next), and all later ones if `and_after`. 0:
-/// none.
+/// Makes the `nth` next call of alloc fail (1 = the next, 0 = none), and if `and_after` all later
+/// ones.
 void failing_host_fail(failing_host* host, size_t nth, bool and_after);
 /// True if a call failed since failing_host_fail.
 bool failing_host_has_failed(const failing_host* host);

@@ -13,9 +13,8 @@
 
 /// Starts a team of `worker_count` >= 1, the caller of berth_team_for included: so one thread less.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE (a thread cannot be started).
-/// Threads: one job at a time; a second caller, and a call from inside a job, runs its job on its
-/// own
-///          thread alone, cut the same way.
+/// Threads: one job at a time; a second caller, and a call from inside a job, runs its job on the
+///          calling thread alone, cut the same way.
 BERTH_NODISCARD berth_status berth_team_create(const berth_host* host,
                                                uint32_t worker_count,
                                                berth_team** out_team);

@@ -267,8 +267,7 @@ static void store_row(const attention_job* job,
     berth_store_f32(out->dtype, sums, target, job->shape.width);
 }
 
-// --- all segments in one unit
-// ---------------------------------------------------------------------------
+// --- All segments in one unit --------------------------------------------------------------------
 
 /// Takes over the segment's sums of rows that see any of its keys.
 static void merge_segment(attention_unit* unit, int64_t segment) {
@@ -314,8 +313,7 @@ static void whole_range(void* data, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-// --- a unit for each segment
-// ----------------------------------------------------------------------------
+// --- A unit for each segment ---------------------------------------------------------------------
 
 static float* segment_sums(const attention_job* job, int64_t token, int64_t head, int64_t segment) {
     const attention_shape* s = &job->shape;

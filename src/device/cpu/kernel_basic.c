@@ -6,8 +6,7 @@
 
 #include "device/cpu/cpu_kernels.h"
 
-// --- walks
-// ------------------------------------------------------------------------------------------
+// --- Walks ---------------------------------------------------------------------------------------
 
 static void walk_start(berth_walk* walk, const berth_view* view) {
     const berth_dtype_info* info = berth_dtype_query_info(view->dtype);
@@ -166,8 +165,7 @@ void berth_walk_i64(const berth_walk* walk, int64_t begin, int64_t count, int64_
     }
 }
 
-// --- stores and shapes
-// --------------------------------------------------------------------------------
+// --- Stores and shapes ---------------------------------------------------------------------------
 
 void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64_t count) {
     if (target != (const void*)values) berth_convert_query_from_f32(dtype)(values, target, count);
@@ -220,8 +218,7 @@ void berth_run_range(const berth_op_call* call,
         berth_team_for(call->team, count, grain, fn, job);
 }
 
-// --- tables
-// -------------------------------------------------------------------------------------------
+// --- Tables --------------------------------------------------------------------------------------
 
 const berth_basic_rows* berth_basic_query_rows(void) {
 #if defined(__x86_64__)

@@ -78,15 +78,15 @@ void berth_run_range(const berth_op_call* call,
                      berth_range_fn fn,
                      void* job);
 
-/// A tensor cut at one dimension: element [outer, r, inner] is item (outer * size + r) *
-/// inner_count
-/// + inner of its sequence.
+/// A tensor cut at one dimension: element [outer, r, inner] is item
+/// (outer * size + r) * inner_count + inner of its sequence.
 typedef struct berth_cut {
     int64_t outer_count;
     int64_t size; ///< of the dimension
     int64_t inner_count;
 } berth_cut;
 
+/// Cuts the shape of `view` at `dim`, which is at least 0 and below its rank.
 berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 
 // The kernels of each file, [op id] = kernel.

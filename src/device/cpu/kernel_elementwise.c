@@ -14,8 +14,7 @@
 #define COSTLY_LEAST 16384
 #define GRAIN 4096
 
-// --- two operands
-// -----------------------------------------------------------------------------------
+// --- Two operands --------------------------------------------------------------------------------
 
 typedef struct binary_job {
     berth_walk a;
@@ -96,8 +95,7 @@ static void kernel_div(const berth_op_call* call) { run_binary(call, BERTH_BINAR
 static void kernel_minimum(const berth_op_call* call) { run_binary(call, BERTH_BINARY_MINIMUM); }
 static void kernel_maximum(const berth_op_call* call) { run_binary(call, BERTH_BINARY_MAXIMUM); }
 
-// --- one operand
-// ------------------------------------------------------------------------------------
+// --- One operand ---------------------------------------------------------------------------------
 
 typedef struct unary_job {
     berth_walk x;

@@ -9,8 +9,7 @@
 #define GRAIN 4096
 #define CHEAP_LEAST 65536
 
-// --- COPY
-// -------------------------------------------------------------------------------------------
+// --- COPY ----------------------------------------------------------------------------------------
 
 typedef struct copy_job {
     berth_walk from;
@@ -73,8 +72,7 @@ static void kernel_copy(const berth_op_call* call) {
     berth_run_range(call, count, GRAIN, CHEAP_LEAST, copy_range, &job);
 }
 
-// --- CAST
-// -------------------------------------------------------------------------------------------
+// --- CAST ----------------------------------------------------------------------------------------
 
 typedef struct cast_job {
     berth_walk from;
@@ -183,8 +181,7 @@ static void kernel_cast(const berth_op_call* call) {
     berth_run_range(call, count, GRAIN, CHEAP_LEAST, cast_range, &job);
 }
 
-// --- CAT
-// --------------------------------------------------------------------------------------------
+// --- CAT -----------------------------------------------------------------------------------------
 
 typedef struct cat_job {
     berth_walk from;
@@ -221,8 +218,7 @@ static void kernel_cat(const berth_op_call* call) {
     }
 }
 
-// --- rows chosen by index
-// ---------------------------------------------------------------------------
+// --- Rows chosen by index ------------------------------------------------------------------------
 
 static int64_t load_index(const berth_view* view, int64_t i) {
     if (view->dtype == BERTH_I32) return ((const int32_t*)view->data)[i];

@@ -9,8 +9,7 @@
 #define GRAIN 4096
 #define CHEAP_LEAST 65536
 
-// --- FILL
-// -------------------------------------------------------------------------------------------
+// --- FILL ----------------------------------------------------------------------------------------
 
 /// Converts a double to an integer of [low, high]: toward zero, NaN to 0.
 static int64_t saturate(double value, int64_t low, int64_t high) {
@@ -80,8 +79,7 @@ static void kernel_fill(const berth_op_call* call) {
     berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, fill_range, &job);
 }
 
-// --- ARANGE
-// -----------------------------------------------------------------------------------------
+// --- ARANGE --------------------------------------------------------------------------------------
 
 typedef struct arange_job {
     unsigned char* out;
@@ -111,8 +109,7 @@ static void kernel_arange(const berth_op_call* call) {
     berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, arange_range, &job);
 }
 
-// --- RANDOM
-// -----------------------------------------------------------------------------------------
+// --- RANDOM --------------------------------------------------------------------------------------
 
 typedef struct random_job {
     unsigned char* out;
@@ -197,8 +194,7 @@ static void kernel_random(const berth_op_call* call) {
     berth_run_range(call, berth_view_count(out), GRAIN, GRAIN, random_range, &job);
 }
 
-// --- NOOP
-// -------------------------------------------------------------------------------------------
+// --- NOOP ----------------------------------------------------------------------------------------
 
 static void kernel_noop(const berth_op_call* call) { (void)call; }
 

@@ -70,7 +70,7 @@ static berth_matmul_tile_fn query_tile(void) {
     return berth_matmul_tile_portable;
 }
 
-/// Floats of each worker's pieces of a, b and the sums.
+/// Bytes of a worker's workspace: its pieces of a and b, and the sums.
 static uint64_t worker_bytes_for(int64_t m, int64_t k) {
     const int64_t stretch = at_most(k, BLOCK_K);
     const int64_t floats =

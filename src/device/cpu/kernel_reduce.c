@@ -31,8 +31,7 @@ void berth_reduced_init(berth_reduced* from, const berth_view* view, int32_t dim
     berth_walk_init(&from->x, view);
 }
 
-// --- floats: rows
-// -----------------------------------------------------------------------------------
+// --- Floats: rows --------------------------------------------------------------------------------
 
 static double sum_line(const berth_reduced* from, int64_t first) {
     double total = 0.0;
@@ -74,8 +73,7 @@ static int64_t find_in_line(const berth_reduced* from, int64_t first, float larg
     return 0;
 }
 
-// --- floats: tiles of columns
-// -------------------------------------------------------------------------
+// --- Floats: tiles of columns --------------------------------------------------------------------
 
 /// Row `r` of the tile of `width` columns whose first element is item `first`.
 static const float* tile_row(
@@ -135,8 +133,7 @@ static void find_in_tile(
     }
 }
 
-// --- integers
-// -----------------------------------------------------------------------------------------
+// --- Integers ------------------------------------------------------------------------------------
 
 /// Folds element `r` of a column, `value`, into `*best` and, for ARGMAX, `*where`.
 static void fold_integer(reduction op, int64_t r, int64_t value, int64_t* best, int64_t* where) {
@@ -176,8 +173,7 @@ static int64_t integer_line(const reduce_job* job, int64_t first) {
     return job->op == REDUCTION_ARGMAX ? where : best;
 }
 
-// --- both
-// ---------------------------------------------------------------------------------------------
+// --- Both ----------------------------------------------------------------------------------------
 
 static void store_sum(const reduce_job* job, int64_t output, double total) {
     if (job->op == REDUCTION_MEAN) total /= (double)job->from.cut.size;

@@ -24,8 +24,7 @@ static float* powers(const softmax_job* job, int64_t at, float* buffer) {
     return (float*)(void*)(job->out + at * job->bytes);
 }
 
-// --- the last dimension
-// -----------------------------------------------------------------------------
+// --- The last dimension --------------------------------------------------------------------------
 
 static void softmax_line(const softmax_job* job, int64_t first) {
     float buffer[BERTH_CHUNK];
@@ -52,8 +51,7 @@ static void softmax_line(const softmax_job* job, int64_t first) {
     }
 }
 
-// --- another dimension
-// --------------------------------------------------------------------------------
+// --- Another dimension ---------------------------------------------------------------------------
 
 /// The powers of row `r` of a tile, at the output or in `buffer`.
 static float* tile_powers(
