@@ -215,8 +215,6 @@ void llm_tokenizer_destroy(llm_tokenizer* tokenizer) {
 
 size_t llm_tokenizer_token_count(const llm_tokenizer* tokenizer) { return tokenizer->count; }
 
-llm_special_ids llm_tokenizer_special_ids(const llm_tokenizer* tokenizer) { return tokenizer->ids; }
-
 int32_t llm_tokenizer_find_special(const llm_tokenizer* tokenizer, const char* text) {
     llm_str wanted = llm_str_of(text);
     for (size_t i = 0; i < tokenizer->special_count; i++) {

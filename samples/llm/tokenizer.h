@@ -18,15 +18,6 @@ typedef enum llm_token_kind {
     LLM_TOKEN_BYTE = 6,
 } llm_token_kind;
 
-/// Ids that the model file names; -1 where it names none.
-typedef struct llm_special_ids {
-    int32_t bos;     ///< begins a text
-    int32_t eos;     ///< ends a text
-    int32_t eot;     ///< ends a turn of a conversation
-    int32_t unknown; ///< stands for what no token covers
-    int32_t padding;
-} llm_special_ids;
-
 /// How llm_tokenizer_encode treats its text.
 typedef enum llm_encode_flags {
     LLM_ENCODE_PLAIN = 0,
@@ -40,8 +31,7 @@ typedef enum llm_encode_flags {
 /// Reads the vocabulary of an open model. `gguf` outlives the result, which points into it.
 /// Ownership: the caller gives `*out_tokenizer` to llm_tokenizer_destroy().
 /// Errors:    BERTH_ERR_NOT_FOUND and BERTH_ERR_CORRUPT name the key; BERTH_ERR_UNSUPPORTED names
-/// an
-///            unknown tokenizer model or pre-tokenizer; BERTH_ERR_OUT_OF_MEMORY.
+///            a tokenizer model or pre-tokenizer that is unknown; BERTH_ERR_OUT_OF_MEMORY.
 /// Threads:   the result is never changed and may be shared.
 BERTH_NODISCARD berth_status llm_tokenizer_create(const llm_gguf* gguf,
                                                   llm_tokenizer** out_tokenizer,
@@ -50,9 +40,8 @@ BERTH_NODISCARD berth_status llm_tokenizer_create(const llm_gguf* gguf,
 /// Frees the tokenizer; NULL is allowed.
 void llm_tokenizer_destroy(llm_tokenizer* tokenizer);
 
+/// The number of tokens; ids are below it.
 size_t llm_tokenizer_token_count(const llm_tokenizer* tokenizer);
-
-llm_special_ids llm_tokenizer_special_ids(const llm_tokenizer* tokenizer);
 
 /// Returns the id of the control or user-defined token spelled `text`, or -1.
 int32_t llm_tokenizer_find_special(const llm_tokenizer* tokenizer, const char* text);
@@ -73,9 +62,8 @@ llm_str llm_tokenizer_bytes(const llm_tokenizer* tokenizer, int32_t id);
 /// Any bytes are accepted. Bytes that are no valid UTF-8 are tokenized one by one; a byte without a
 /// token becomes the unknown token, or nothing where that is a control token. `flags` is a sum of
 /// llm_encode_flags.
-/// Errors: BERTH_ERR_INVALID_ARGUMENT for texts of 2^30 bytes or more, BERTH_ERR_OUT_OF_MEMORY;
-/// then
-///         `tokens` is as before.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT for texts of 2^30 bytes or more, BERTH_ERR_OUT_OF_MEMORY.
+///         Then `tokens` is as before.
 /// Cost:   O(n log n) for any text.
 BERTH_NODISCARD berth_status llm_tokenizer_encode(const llm_tokenizer* tokenizer,
                                                   llm_str text,

@@ -8,6 +8,15 @@
 
 enum { LLM_NO_TOKEN = -1 };
 
+/// Ids that the model file names; LLM_NO_TOKEN where it names none.
+typedef struct llm_special_ids {
+    int32_t bos;     ///< begins a text
+    int32_t eos;     ///< ends a text
+    int32_t eot;     ///< ends a turn of a conversation
+    int32_t unknown; ///< stands for what no token covers
+    int32_t padding; ///< checked like the others, and not used
+} llm_special_ids;
+
 /// Ids found by spelling: open addressing, at most half full.
 typedef struct llm_text_table {
     uint32_t* slots; ///< id + 1, 0 is empty
@@ -79,6 +88,7 @@ typedef struct llm_merge_scratch {
     llm_bytes text;
 } llm_merge_scratch;
 
+/// Frees the working memory and leaves it empty.
 void llm_merge_scratch_fini(llm_merge_scratch* scratch);
 
 /// Appends the tokens of a text without special tokens, which begins a text or follows one of them.
