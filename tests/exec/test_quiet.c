@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A replayed step on one thread is silent: no system call, no page fault, no allocation on the
 // host, in any of its ops. The step is a layer as language models have it.
-#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -15,70 +12,7 @@
 #include <unistd.h>
 
 #include "exec/exec_kit.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
-
-#if !IS_SANITIZED && defined(__GLIBC__)
-// This program's own allocation functions: those of the C library, counted.
-#define COUNTS_ALLOCATIONS 1
-
-static uint64_t allocations;
-
-extern void* __libc_malloc(size_t size);
-extern void* __libc_calloc(size_t count, size_t size);
-extern void* __libc_realloc(void* block, size_t size);
-extern void* __libc_memalign(size_t alignment, size_t size);
-extern void __libc_free(void* block);
-
-#define INTERPOSED __attribute__((visibility("default")))
-
-INTERPOSED void* malloc(size_t size) {
-    ++allocations;
-    return __libc_malloc(size);
-}
-
-INTERPOSED void* calloc(size_t count, size_t size) {
-    ++allocations;
-    return __libc_calloc(count, size);
-}
-
-INTERPOSED void* realloc(void* block, size_t size) {
-    ++allocations;
-    return __libc_realloc(block, size);
-}
-
-INTERPOSED void* aligned_alloc(size_t alignment, size_t size) {
-    ++allocations;
-    return __libc_memalign(alignment, size);
-}
-
-INTERPOSED int posix_memalign(void** out_block, size_t alignment, size_t size) {
-    ++allocations;
-    *out_block = __libc_memalign(alignment, size);
-    return *out_block != NULL ? 0 : ENOMEM;
-}
-
-INTERPOSED void free(void* block) { __libc_free(block); }
-
-INTERPOSED void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) {
-    ++allocations;
-    const long address = syscall(SYS_mmap, at, size, protection, flags, file, offset);
-    // the kernel's answer is an address or -1
-    return (void*)(uintptr_t)address;
-}
-#else
-#define COUNTS_ALLOCATIONS 0
-static uint64_t allocations;
-#endif
+#include "kit/allocations.h"
 
 enum {
     WIDTH = 128,
@@ -230,12 +164,6 @@ static void warm(layer* l) {
     l->checksum = 0;
 }
 
-static void skip_if_sanitized(void) {
-    if (!IS_SANITIZED) return;
-    print_message("skipped: a sanitizer does work of its own\n");
-    skip();
-}
-
 /// What is counted, and what each region added to it.
 typedef struct meter {
     uint64_t (*count)(layer* l);
@@ -291,15 +219,7 @@ static void a_replayed_step_asks_its_host_allocator_for_nothing(void** state) {
 
 static void a_replayed_step_allocates_nothing_anywhere(void** state) {
     (void)state;
-    if (!COUNTS_ALLOCATIONS) {
-        print_message("skipped: allocation functions cannot be counted in this build\n");
-        skip();
-    }
-    const uint64_t before = allocations;
-    void* volatile block = malloc(1); // a compiler drops a pair that it sees through
-    free(block);
-    munmap(mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
-    assert_int_equal(allocations, before + 2); // the counting works
+    skip_unless_allocations_count();
     expect_quiet(count_allocations);
 }
 

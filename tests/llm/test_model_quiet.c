@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of what a replayed decode step leaves alone, with one thread: the system, the page tables
 // and the host's allocators.
+#include "kit/allocations.h"
 #include "llm/model_kit.h"
 
 #include <signal.h>
@@ -10,62 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
-
-#if !IS_SANITIZED && defined(__GLIBC__)
-// This program's own allocation functions: those of the C library, counted.
-#define COUNTS_ALLOCATIONS 1
-
-static uint64_t allocations;
-
-extern void* __libc_malloc(size_t size);
-extern void* __libc_calloc(size_t count, size_t size);
-extern void* __libc_realloc(void* block, size_t size);
-extern void* __libc_memalign(size_t alignment, size_t size);
-extern void __libc_free(void* block);
-
-__attribute__((visibility("default"))) void* malloc(size_t size) {
-    allocations++;
-    return __libc_malloc(size);
-}
-
-__attribute__((visibility("default"))) void* calloc(size_t count, size_t size) {
-    allocations++;
-    return __libc_calloc(count, size);
-}
-
-__attribute__((visibility("default"))) void* realloc(void* block, size_t size) {
-    allocations++;
-    return __libc_realloc(block, size);
-}
-
-__attribute__((visibility("default"))) void* aligned_alloc(size_t alignment, size_t size) {
-    allocations++;
-    return __libc_memalign(alignment, size);
-}
-
-__attribute__((visibility("default"))) void free(void* block) { __libc_free(block); }
-#else
-#define COUNTS_ALLOCATIONS 0
-static uint64_t allocations;
-#endif
-
 enum { WARM_TOKENS = 70, QUIET_TOKENS = 40 }; // together below 128, where the cache grows
-
-static void skip_if_sanitized(void) {
-    if (!IS_SANITIZED) return;
-    print_message("skipped: a sanitizer does work of its own\n");
-    skip();
-}
 
 /// A model that has been fed enough tokens one by one for its decode step to be known.
 typedef struct quiet {
