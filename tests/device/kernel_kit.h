@@ -5,49 +5,39 @@
 #define BERTH_TESTS_DEVICE_KERNEL_KIT_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/host.h"
 #include "base/op_params.h"
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/cpu_kernels.h"
 #include "device/cpu/cpu_team.h"
+#include "kit/random.h"
+#include "kit/test.h"
 
-// --- seeded numbers
-// -------------------------------------------------------------------------------
+// --- Seeded numbers ------------------------------------------------------------------------------
 
-static uint64_t kit_state = 0x9e3779b97f4a7c15u;
+static test_random kit_random = {0x9e3779b97f4a7c15u};
 
-static inline void kit_seed(uint64_t seed) { kit_state = seed * 0x9e3779b97f4a7c15u + 1; }
-
-static inline uint64_t kit_next(void) {
-    kit_state += 0x9e3779b97f4a7c15u;
-    uint64_t z = kit_state;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+static inline void kit_seed(uint64_t seed) {
+    kit_random = test_random_make(seed * 0x9e3779b97f4a7c15u + 1);
 }
+
+static inline uint64_t kit_next(void) { return test_random_u64(&kit_random); }
 
 /// An integer in [low, high].
 static inline int64_t kit_int(int64_t low, int64_t high) {
-    return low + (int64_t)(kit_next() % (uint64_t)(high - low + 1));
+    return test_random_between(&kit_random, low, high);
 }
 
 /// A number in [low, high).
 static inline double kit_real(double low, double high) {
-    return low + (high - low) * (double)(kit_next() >> 11) * 0x1p-53;
+    return low + (high - low) * test_random_unit(&kit_random);
 }
 
-// --- values of plain types as double
-// ----------------------------------------------------------------
+// --- Values of plain types as double -------------------------------------------------------------
 
 /// A half or bfloat16 with `exponent_bits`, as double, by its definition.
 static inline double kit_small_float(uint16_t bits, int exponent_bits) {
@@ -154,8 +144,7 @@ static inline double kit_tolerance(berth_dtype dtype, double expected, double re
     return fabs(expected) * (relative + place) + smallest;
 }
 
-// --- tensors
-// ------------------------------------------------------------------------------------------
+// --- Tensors -------------------------------------------------------------------------------------
 
 #define KIT_GUARD 64
 
@@ -282,8 +271,7 @@ static inline int32_t kit_dims(int32_t max_rank, int64_t max_dim, int64_t* out_d
     return rank;
 }
 
-// --- running a call
-// -----------------------------------------------------------------------------------
+// --- Running a call ------------------------------------------------------------------------------
 
 /// Runs `call` on every instruction set, without a team and with teams of two and of three workers,
 /// each time on an output filled with rubbish (or with a copy of what it holds now, if `update`).

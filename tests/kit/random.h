@@ -40,9 +40,4 @@ static inline double test_random_unit(test_random* random) {
     return (double)(test_random_u64(random) >> 11) * 0x1p-53;
 }
 
-/// A number in [low, high).
-static inline float test_random_float(test_random* random, float low, float high) {
-    return (float)((double)low + ((double)high - (double)low) * test_random_unit(random));
-}
-
 #endif // BERTH_TEST_RANDOM_H
