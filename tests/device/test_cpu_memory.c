@@ -49,9 +49,10 @@ static uint64_t count_mappings(const berth_space* space) {
 
 static bool is_resident(unsigned char* base, uint64_t size) {
     static unsigned char pages[4096];
-    assert_ok(size / 4096 <= sizeof pages ? BERTH_OK : BERTH_ERR_INTERNAL);
+    const uint64_t count = size / (uint64_t)sysconf(_SC_PAGESIZE);
+    assert_true(count >= 1 && count <= sizeof pages);
     assert_int_equal(mincore(base, size, pages), 0);
-    for (uint64_t i = 0; i < size / 4096; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         if ((pages[i] & 1) == 0) return false;
     }
     return true;

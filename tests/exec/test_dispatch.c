@@ -2,17 +2,6 @@
 // Dispatch: moves, the in-place rule with each of its refusals, sticky errors.
 #include "exec/exec_kit.h"
 
-static int open_cpu(void** state) {
-    static exec_kit kit;
-    *state = &kit;
-    return exec_kit_open(&kit, NULL, NULL, 0) == BERTH_OK ? 0 : -1;
-}
-
-static int close_kit(void** state) {
-    exec_kit_close(*state);
-    return 0;
-}
-
 static void a_moved_sole_operand_is_worked_on_in_place(void** state) {
     berth_context* ctx = ((exec_kit*)*state)->ctx;
     berth_tensor* x = exec_kit_ramp(ctx, 1, 4);
@@ -280,5 +269,5 @@ int main(void) {
         cmocka_unit_test(tensors_of_two_runtimes_do_not_mix),
         cmocka_unit_test(a_deleter_is_called_once_when_the_last_view_goes),
     };
-    return cmocka_run_group_tests(tests, open_cpu, close_kit);
+    return cmocka_run_group_tests(tests, exec_kit_set_up_cpu, exec_kit_tear_down);
 }

@@ -296,17 +296,17 @@ static void the_child_of_a_parent_with_a_team_lives_on(void** state) {
 
 static atomic_bool is_over;
 
-/// Keeps all locks of a runtime and its allocator busy.
+/// Keeps all locks of a runtime and its allocator busy; NULL unless something fails.
 static void* work_on(void* argument) {
     exec_kit* kit = argument;
     for (int64_t n = 1; !atomic_load(&is_over); n = n % 999 + 1) {
         berth_context* other;
-        if (berth_context_create(kit->runtime, &other) != BERTH_OK) break;
-        if (exec_kit_begin(kit->ctx, "busy", n) != BERTH_OK) break;
+        if (berth_context_create(kit->runtime, &other) != BERTH_OK) return kit;
+        if (exec_kit_begin(kit->ctx, "busy", n) != BERTH_OK) return kit;
         berth_tensor* x = exec_kit_ramp(kit->ctx, 0, n);
         berth_tensor* y = berth_neg(other, x);
         berth_release(x);
-        if (berth_step_end(kit->ctx) != BERTH_OK) break;
+        if (berth_step_end(kit->ctx) != BERTH_OK) return kit;
         berth_release(y);
         berth_context_release(other);
     }
@@ -325,7 +325,9 @@ static void forks_may_come_at_any_moment_of_other_threads(void** state) {
     for (int i = 0; i < FORKS; ++i)
         run_child(live_on, one);
     atomic_store(&is_over, true);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    void* failed;
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
     assert_context_ok(kit.ctx);
     exec_kit_close(&kit);
 }

@@ -116,7 +116,7 @@ static berth_tensor* run_model(berth_context* ctx, berth_tensor* x, int64_t offs
 
 enum { MODEL_ROWS = 130, MODEL_OUT = 96 };
 
-/// All rows at once, then [first, first + count) by themselves into the same place.
+/// The model's results [count, MODEL_OUT] for rows [first, first + count) of one fixed batch.
 static void run_rows(berth_context* ctx, int64_t first, int64_t count, float* out) {
     berth_tensor* x = berth_randn(ctx, 1, 0, 1, BERTH_F32, 2, (int64_t[]){MODEL_ROWS, 96});
     berth_tensor* part = berth_slice(ctx, x, 0, first, first + count, 1);
@@ -384,7 +384,7 @@ static void a_step_longer_than_trace_max_stays_on_the_pool(void** state) {
     exec_kit_close(&kit);
 }
 
-static void huge_pages_are_a_matter_of_taste(void** state) {
+static void steps_work_with_huge_pages_and_without(void** state) {
     (void)state;
     static const char* const values[] = {"off", "madvise"};
     for (size_t i = 0; i < 2; ++i) {
@@ -440,7 +440,7 @@ int main(void) {
         cmocka_unit_test(threads_are_as_many_as_asked_for),
         cmocka_unit_test(a_step_that_never_repeats_stops_being_planned_unless_plans_are_asked_for),
         cmocka_unit_test(a_step_longer_than_trace_max_stays_on_the_pool),
-        cmocka_unit_test(huge_pages_are_a_matter_of_taste),
+        cmocka_unit_test(steps_work_with_huge_pages_and_without),
         cmocka_unit_test(huge_pages_from_the_reserve_work_or_are_refused_properly),
         cmocka_unit_test(a_refused_creation_leaves_the_log_as_it_was),
     };

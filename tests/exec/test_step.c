@@ -2,27 +2,8 @@
 // Steps: recording, planning, replaying; guards, survivors, nesting, admission.
 #include "exec/exec_kit.h"
 
-static int open_cpu(void** state) {
-    static exec_kit kit;
-    *state = &kit;
-    static const berth_option_setting settings[] = {{"threads", "1"}};
-    return exec_kit_open(&kit, NULL, settings, 1) == BERTH_OK ? 0 : -1;
-}
-
-static int open_sim(void** state) {
-    static exec_kit kit;
-    *state = &kit;
-    static const berth_option_setting settings[] = {{"device", "sim"}};
-    return exec_kit_open(&kit, NULL, settings, 1) == BERTH_OK ? 0 : -1;
-}
-
-static int close_kit(void** state) {
-    exec_kit_close(*state);
-    return 0;
-}
-
-/// A step of a few ops on [n]; returns its escaping result, the sum of (2x)^2 + x over x = 0 .. n
-/// - 1.
+/// A step of a few ops on [n]; returns its escaping result: the sum of (2x)^2 + x for x from 0 to
+/// n - 1.
 static berth_tensor* run_chain(berth_context* ctx, int64_t n) {
     assert_ok(exec_kit_begin(ctx, "chain", n));
     berth_tensor* x = exec_kit_ramp(ctx, 0, n);
@@ -381,29 +362,24 @@ static void a_bad_bucket_policy_is_refused_at_creation(void** state) {
     assert_fails(exec_kit_open(&kit, NULL, settings, 1), BERTH_ERR_INVALID_ARGUMENT, "BUCKETS");
 }
 
-#define on_both(test)                                                                              \
-    {"cpu: " #test, test, open_cpu, close_kit, NULL}, {                                            \
-        "sim: " #test, test, open_sim, close_kit, NULL                                             \
-    }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        on_both(after_three_lengths_every_run_is_a_hit),
-        on_both(a_replayed_value_lies_in_the_frame_and_survivors_do_not),
-        on_both(another_op_makes_a_side_exit_and_the_result_stays_right),
-        on_both(a_value_that_outlives_its_plan_is_not_overwritten),
-        on_both(a_mapped_value_stays_where_it_is_beyond_the_step),
-        on_both(nested_steps_replay_inside_their_parent),
-        on_both(an_end_without_a_begin_is_an_error),
-        on_both(an_error_inside_a_step_is_reported_by_its_end),
-        on_both(a_description_must_agree_with_the_first_one),
-        on_both(an_estimate_is_unknown_first_and_exact_later),
-        on_both(a_second_path_makes_the_estimate_a_bound),
-        on_both(a_step_that_cannot_fit_is_refused_before_it_begins),
-        on_both(declared_growth_is_part_of_the_need),
+        EXEC_KIT_ON_BOTH(after_three_lengths_every_run_is_a_hit),
+        EXEC_KIT_ON_BOTH(a_replayed_value_lies_in_the_frame_and_survivors_do_not),
+        EXEC_KIT_ON_BOTH(another_op_makes_a_side_exit_and_the_result_stays_right),
+        EXEC_KIT_ON_BOTH(a_value_that_outlives_its_plan_is_not_overwritten),
+        EXEC_KIT_ON_BOTH(a_mapped_value_stays_where_it_is_beyond_the_step),
+        EXEC_KIT_ON_BOTH(nested_steps_replay_inside_their_parent),
+        EXEC_KIT_ON_BOTH(an_end_without_a_begin_is_an_error),
+        EXEC_KIT_ON_BOTH(an_error_inside_a_step_is_reported_by_its_end),
+        EXEC_KIT_ON_BOTH(a_description_must_agree_with_the_first_one),
+        EXEC_KIT_ON_BOTH(an_estimate_is_unknown_first_and_exact_later),
+        EXEC_KIT_ON_BOTH(a_second_path_makes_the_estimate_a_bound),
+        EXEC_KIT_ON_BOTH(a_step_that_cannot_fit_is_refused_before_it_begins),
+        EXEC_KIT_ON_BOTH(declared_growth_is_part_of_the_need),
         cmocka_unit_test_setup_teardown(
-            warming_populates_the_frame_before_the_run, open_cpu, close_kit),
-        on_both(a_released_context_discards_its_open_steps),
+            warming_populates_the_frame_before_the_run, exec_kit_set_up_cpu, exec_kit_tear_down),
+        EXEC_KIT_ON_BOTH(a_released_context_discards_its_open_steps),
         cmocka_unit_test(keep_none_gives_idle_memory_back_at_every_end),
         cmocka_unit_test(keep_all_keeps_and_trim_returns),
         cmocka_unit_test(mode_pool_and_mode_system_plan_nothing),
