@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What placing a value costs: a chain of ops whose kernel does nothing, each with a fresh output
 // from a plan, from the pool, or from an allocator, minus the same chain in place (the same
-// dispatch without a placement). Medians per op of interleaved rounds. usage: bench-dispatch
-// [--json FILE] [--bytes N] [--ops N] [--rounds N] [--chain planned|in-place]
+// dispatch without a placement). Medians per op of interleaved rounds.
+//
+// usage: bench-dispatch [--json FILE] [--bytes N] [--ops N] [--rounds N] [--chain planned|in-place]
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,9 +31,9 @@ typedef struct contender {
     berth_option_setting mode;
     berth_pool_bypass bypass; ///< alloc NULL: none
     bool in_place;
+    bool is_there; ///< its allocator can be had here
     berth_runtime* runtime;
     berth_context* context;
-    berth_tensor* first;
     double ns[MAX_ROUNDS];
 } contender;
 
@@ -41,19 +42,16 @@ static void die(const char* what) {
     exit(1);
 }
 
-static void open_contender(contender* c, const bench_options* options) {
+static void open_contender(contender* c) {
     const berth_option_setting settings[] = {c->mode, {"threads", "1"}};
     const berth_runtime_options runtime = {
         .struct_size = sizeof runtime, .settings = settings, .setting_count = 2};
     if (berth_runtime_create(&runtime, &c->runtime) != BERTH_OK) die("runtime");
     if (c->bypass.alloc != NULL) berth_runtime_set_bypass(c->runtime, &c->bypass);
     if (berth_context_create(c->runtime, &c->context) != BERTH_OK) die("context");
-    const int64_t dims[1] = {options->bytes / 4};
-    c->first = berth_zeros(c->context, BERTH_F32, 1, dims);
 }
 
 static void close_contender(contender* c) {
-    berth_release(c->first);
     berth_context_release(c->context);
     berth_runtime_release(c->runtime);
 }
@@ -184,7 +182,7 @@ static int run_one_chain(const bench_options* options) {
     contender c = {.name = options->chain,
                    .mode = {"mode", "auto"},
                    .in_place = strcmp(options->chain, "in-place") == 0};
-    open_contender(&c, options);
+    open_contender(&c);
     const berth_step_desc desc = {.name = c.name};
     const int64_t dims[1] = {options->bytes / 4};
     for (int run = 0; run < 4; ++run) {
@@ -255,16 +253,26 @@ static bool parse(int count, char** arguments, bench_options* options) {
            options->rounds <= MAX_ROUNDS;
 }
 
-int main(int argument_count, char** arguments) {
-    bench_options options = {.bytes = 65536, .ops = 1000, .rounds = 101};
-    if (!parse(argument_count, arguments, &options)) {
-        fprintf(stderr,
-                "usage: bench-dispatch [--json FILE] [--bytes N] [--ops N] [--rounds 1..%d] "
-                "[--chain planned|in-place]\n",
-                MAX_ROUNDS);
-        return 2;
+/// Medians of all contenders in interleaved rounds; -1 for one that is not there.
+static void measure(contender* contenders, const bench_options* options, double* out_ns) {
+    for (int i = 0; i < CONTENDERS; ++i) {
+        if (!contenders[i].is_there) continue;
+        open_contender(&contenders[i]);
+        for (int run = 0; run < 3; ++run)
+            run_round(&contenders[i], options);
     }
-    if (options.chain != NULL) return run_one_chain(&options);
+    for (int round = 0; round < options->rounds; ++round)
+        for (int i = 0; i < CONTENDERS; ++i)
+            if (contenders[i].is_there)
+                contenders[i].ns[round] = run_round(&contenders[i], options);
+    for (int i = 0; i < CONTENDERS; ++i) {
+        contender* c = &contenders[i];
+        out_ns[i] = c->is_there ? median(c->ns, options->rounds) : -1;
+        if (c->is_there) close_contender(c);
+    }
+}
+
+static void measure_all(const bench_options* options, double* out_ns) {
     static tcmalloc_entries tcmalloc;
     static contender contenders[CONTENDERS] = {
         [IN_PLACE] = {.name = "in place", .mode = {"mode", "auto"}, .in_place = true},
@@ -284,22 +292,25 @@ int main(int argument_count, char** arguments) {
     contenders[JEMALLOC].bypass =
         (berth_pool_bypass){.alloc = berth_host_jemalloc_alloc, .free = jemalloc_free};
 #endif
-    bool is_there[CONTENDERS] = {true, true, true, true, true, load_tcmalloc(&tcmalloc)};
-    is_there[JEMALLOC] = contenders[JEMALLOC].bypass.alloc != NULL;
-    for (int i = 0; i < CONTENDERS; ++i) {
-        if (!is_there[i]) continue;
-        open_contender(&contenders[i], &options);
-        for (int run = 0; run < 3; ++run)
-            run_round(&contenders[i], &options);
+    for (int i = 0; i < CONTENDERS; ++i)
+        contenders[i].is_there = true;
+    contenders[JEMALLOC].is_there = contenders[JEMALLOC].bypass.alloc != NULL;
+    contenders[TCMALLOC].is_there = load_tcmalloc(&tcmalloc);
+    measure(contenders, options, out_ns);
+}
+
+int main(int argument_count, char** arguments) {
+    bench_options options = {.bytes = 65536, .ops = 1000, .rounds = 101};
+    if (!parse(argument_count, arguments, &options)) {
+        fprintf(stderr,
+                "usage: bench-dispatch [--json FILE] [--bytes N] [--ops N] [--rounds 1..%d] "
+                "[--chain planned|in-place]\n",
+                MAX_ROUNDS);
+        return 2;
     }
-    for (int round = 0; round < options.rounds; ++round)
-        for (int i = 0; i < CONTENDERS; ++i)
-            if (is_there[i]) contenders[i].ns[round] = run_round(&contenders[i], &options);
+    if (options.chain != NULL) return run_one_chain(&options);
     double ns[CONTENDERS];
-    for (int i = 0; i < CONTENDERS; ++i) {
-        ns[i] = is_there[i] ? median(contenders[i].ns, options.rounds) : -1;
-        if (is_there[i]) close_contender(&contenders[i]);
-    }
+    measure_all(&options, ns);
     const double planned = count_instructions(arguments[0], "planned", &options);
     const double in_place = count_instructions(arguments[0], "in-place", &options);
     const double instructions = planned < 0 || in_place < 0 ? -1 : planned - in_place;
