@@ -280,7 +280,7 @@ static void compare_with_slow_model(const vocab* v, uint64_t seed) {
     }
 }
 
-/// A short random word over abc, of at most 8 letters.
+/// A random word over abc, of `least` to `least` + 3 letters.
 static void random_word(uint64_t* random, char out[16], size_t least) {
     size_t size = least + llm_random_next(random) % 4;
     for (size_t i = 0; i < size; i++)

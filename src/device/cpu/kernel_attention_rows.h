@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two inner loops of attention: bringing a tile of keys into columns, and a small matrix
-// product. Included by the file of each instruction set.
+// The inner loops of attention: bringing a tile of keys into columns and values into rows, a small
+// matrix product, the softmax taken as the keys come. Included by the file of each instruction set.
 #ifndef BERTH_DEVICE_CPU_KERNEL_ATTENTION_ROWS_H
 #define BERTH_DEVICE_CPU_KERNEL_ATTENTION_ROWS_H
 

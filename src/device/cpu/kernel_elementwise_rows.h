@@ -26,7 +26,7 @@
 
 BINARY_F32_ROW(add, a + b)
 BINARY_F32_ROW(sub, a - b)
-BINARY_F32_ROW(mul, a* b)
+BINARY_F32_ROW(mul, (a * b))
 BINARY_F32_ROW(div, a / b)
 BINARY_F32_ROW(minimum, vf_min_nan(a, b))
 BINARY_F32_ROW(maximum, vf_max_nan(a, b))
@@ -47,7 +47,7 @@ BINARY_F32_ROW(maximum, vf_max_nan(a, b))
 #define BINARY_INT_ROWS(type, wide)                                                                \
     BINARY_INT_ROW(add, type, wide, a + b)                                                         \
     BINARY_INT_ROW(sub, type, wide, a - b)                                                         \
-    BINARY_INT_ROW(mul, type, wide, a* b)                                                          \
+    BINARY_INT_ROW(mul, type, wide, (a * b))                                                       \
     BINARY_INT_ROW(minimum, type, type, a < b ? a : b)                                             \
     BINARY_INT_ROW(maximum, type, type, a > b ? a : b)
 
