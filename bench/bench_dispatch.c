@@ -14,6 +14,7 @@
 #include "base/host_jemalloc.h"
 #include "berth/berth.h"
 #include "exec/exec_impl.h"
+#include "kit/median.h"
 
 #define MAX_ROUNDS 201
 
@@ -95,16 +96,6 @@ static double run_round(contender* c, const bench_options* options) {
     berth_release(x);
     if (berth_step_end(c->context) != BERTH_OK) die("end");
     return (double)(end - start) / (double)options->ops;
-}
-
-static int compare_doubles(const void* a, const void* b) {
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(double* samples, int count) {
-    qsort(samples, (size_t)count, sizeof *samples, compare_doubles);
-    return samples[count / 2];
 }
 
 static void* glibc_alloc(void* self, size_t size, size_t alignment) {
@@ -267,7 +258,7 @@ static void measure(contender* contenders, const bench_options* options, double*
                 contenders[i].ns[round] = run_round(&contenders[i], options);
     for (int i = 0; i < CONTENDERS; ++i) {
         contender* c = &contenders[i];
-        out_ns[i] = c->is_there ? median(c->ns, options->rounds) : -1;
+        out_ns[i] = c->is_there ? bench_median(c->ns, options->rounds) : -1;
         if (c->is_there) close_contender(c);
     }
 }

@@ -16,6 +16,7 @@
 #include "device/cpu/kernel_gemm_library.h"
 #include "device/cpu/kernel_linear.h"
 #include "device/cpu/kernel_matrix.h"
+#include "kit/median.h"
 
 #define COLD_BYTES (192u << 20)
 #define MAX_SAMPLES 64
@@ -34,17 +35,6 @@ static const berth_dtype dtypes[] = {BERTH_F32, BERTH_F16, BERTH_Q8_0, BERTH_Q4_
 static volatile uint64_t sink;
 
 static double seconds(void) { return (double)berth_clock_now_ns() * 1e-9; }
-
-static int compare_doubles(const void* a, const void* b) {
-    const double* x = a;
-    const double* y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(double* samples, int count) {
-    qsort(samples, (size_t)count, sizeof *samples, compare_doubles);
-    return samples[count / 2];
-}
 
 static void* checked_alloc(size_t bytes) {
     void* memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -81,7 +71,7 @@ static double read_limit(berth_team* team, const uint8_t* memory) {
         berth_team_for(team, COLD_BYTES / 8, 4096, read_words, &job);
         samples[i] = seconds() - start;
     }
-    return COLD_BYTES / median(samples, 9) * 1e-9;
+    return COLD_BYTES / bench_median(samples, 9) * 1e-9;
 }
 
 #define FMA_LOOPS 1000000
@@ -125,7 +115,7 @@ static double fma_limit(berth_team* team) {
         berth_team_for(team, items, 1, fma_items, NULL);
         samples[i] = seconds() - start;
     }
-    return items * (double)FMA_LOOPS * 16 * 32 / median(samples, 5) * 1e-9;
+    return items * (double)FMA_LOOPS * 16 * 32 / bench_median(samples, 5) * 1e-9;
 }
 
 // --- The kernel ----------------------------------------------------------------------------------
@@ -167,7 +157,7 @@ static double time_call(berth_op_call* call, uint8_t* weights, size_t w_bytes, d
         }
         samples[count++] = (seconds() - start) / batch;
     }
-    return median(samples, count);
+    return bench_median(samples, count);
 }
 
 static void run_shape(

@@ -13,6 +13,7 @@
 
 #include "device/cpu/cpu_kernels.h"
 #include "gguf_random.h"
+#include "kit/median.h"
 #include "llm_clock.h"
 #include "llm_random.h"
 #include "session.h"
@@ -63,18 +64,10 @@ typedef struct bench {
     llm_error error;
 } bench;
 
-static int compare_doubles(const void* a, const void* b) {
-    const double* x = a;
-    const double* y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 static double median(const series* s) {
-    double sorted[MOST_ROUNDS];
-    memcpy(sorted, s->values, sizeof sorted);
-    qsort(sorted, (size_t)s->count, sizeof *sorted, compare_doubles);
-    return s->count % 2 != 0 ? sorted[s->count / 2]
-                             : 0.5 * (sorted[s->count / 2 - 1] + sorted[s->count / 2]);
+    double samples[MOST_ROUNDS];
+    memcpy(samples, s->values, sizeof samples);
+    return bench_median(samples, s->count);
 }
 
 static void add_sample(series* s, double value) { s->values[s->count++] = value; }

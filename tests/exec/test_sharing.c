@@ -468,26 +468,26 @@ static void contexts_come_and_go_on_several_threads(void** state) {
     assert_int_equal(p->a->home.live_objects, 0);
 }
 
-#define on_both(test)                                                                              \
+#define ON_BOTH(test)                                                                              \
     {"cpu: " #test, test, open_cpu_pair, close_pair, NULL}, {                                      \
         "sim: " #test, test, open_sim_pair, close_pair, NULL                                       \
     }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        on_both(a_tensor_of_one_context_is_an_operand_in_another),
-        on_both(a_moved_tensor_of_another_context_is_read_and_consumed),
-        on_both(a_shared_storage_is_not_taken_in_place_any_more),
-        on_both(a_survivor_of_a_frame_that_is_shared_is_held_where_it_is),
-        on_both(tensors_outlive_their_context),
-        on_both(tensors_keep_the_runtime_when_all_else_is_released),
-        on_both(references_may_be_counted_on_any_thread),
-        on_both(a_release_that_finds_the_context_busy_is_done_by_its_holder),
-        on_both(the_last_release_of_a_closed_context_may_be_done_by_its_holder),
-        on_both(two_threads_exchange_tensors_of_running_steps),
-        on_both(threads_may_race_for_the_last_tensor_of_a_closed_context),
-        on_both(memory_is_trimmed_by_one_thread_while_others_run_steps),
-        on_both(contexts_come_and_go_on_several_threads),
+        ON_BOTH(a_tensor_of_one_context_is_an_operand_in_another),
+        ON_BOTH(a_moved_tensor_of_another_context_is_read_and_consumed),
+        ON_BOTH(a_shared_storage_is_not_taken_in_place_any_more),
+        ON_BOTH(a_survivor_of_a_frame_that_is_shared_is_held_where_it_is),
+        ON_BOTH(tensors_outlive_their_context),
+        ON_BOTH(tensors_keep_the_runtime_when_all_else_is_released),
+        ON_BOTH(references_may_be_counted_on_any_thread),
+        ON_BOTH(a_release_that_finds_the_context_busy_is_done_by_its_holder),
+        ON_BOTH(the_last_release_of_a_closed_context_may_be_done_by_its_holder),
+        ON_BOTH(two_threads_exchange_tensors_of_running_steps),
+        ON_BOTH(threads_may_race_for_the_last_tensor_of_a_closed_context),
+        ON_BOTH(memory_is_trimmed_by_one_thread_while_others_run_steps),
+        ON_BOTH(contexts_come_and_go_on_several_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
