@@ -29,7 +29,4 @@ struct llm_gguf {
     llm_gguf_name* tensor_names; ///< [tensor_count]
 };
 
-/// Finds `name` in a sorted table, or returns NULL.
-const llm_gguf_name* llm_gguf_name_find(const llm_gguf_name* names, size_t count, llm_str name);
-
 #endif // BERTH_SAMPLES_LLM_GGUF_INTERNAL_H

@@ -184,7 +184,8 @@ static size_t write_byte_character(unsigned byte, unsigned* next_spare, char out
     return 2;
 }
 
-void llm_random_put_vocabulary(llm_gguf_writer* writer) {
+/// Puts the metadata of a byte-level vocabulary.
+static void put_vocabulary(llm_gguf_writer* writer) {
     char texts[LLM_RANDOM_TOKENS][20] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
     llm_str tokens[LLM_RANDOM_TOKENS];
     int32_t kinds[LLM_RANDOM_TOKENS];
@@ -250,7 +251,7 @@ berth_status llm_random_model(const llm_random_spec* spec,
     if (m.weights == NULL) return llm_fail_memory(error, "a random model");
     llm_gguf_writer_init(&m.writer, 32);
     put_parameters(&m.writer, spec);
-    llm_random_put_vocabulary(&m.writer);
+    put_vocabulary(&m.writer);
     add_tensors(&m);
     status = llm_gguf_writer_finish(&m.writer, out_data, out_size, error);
     llm_gguf_writer_fini(&m.writer);

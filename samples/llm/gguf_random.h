@@ -27,14 +27,11 @@ llm_random_spec llm_random_spec_smollm2(uint64_t seed);
 llm_random_spec llm_random_spec_tiny(uint64_t seed);
 
 enum {
-    /// Tokens of a random model: 16 control tokens, then one for each byte.
+    /// Tokens of a random model: ids 0 to 15 are control tokens, the first three "<|endoftext|>",
+    /// "<|im_start|>" and "<|im_end|>"; id 16 + b is byte b.
     LLM_RANDOM_CONTROL_TOKENS = 16,
     LLM_RANDOM_TOKENS = LLM_RANDOM_CONTROL_TOKENS + 256,
 };
-
-/// Puts the metadata of a byte-level vocabulary: ids 0 to 15 are control tokens, the first three
-/// "<|endoftext|>", "<|im_start|>" and "<|im_end|>"; id 16 + b is byte b.
-void llm_random_put_vocabulary(llm_gguf_writer* writer);
 
 /// Makes the model's file. The same spec gives the same bytes everywhere.
 /// Ownership: the caller gives `*out_data` to llm_gguf_writer_release(), after closing the reader.

@@ -90,7 +90,8 @@ size_t llm_gguf_pair_count(const llm_gguf* gguf) { return gguf->pair_count; }
 
 const llm_gguf_pair* llm_gguf_pair_at(const llm_gguf* gguf, size_t at) { return &gguf->pairs[at]; }
 
-const llm_gguf_name* llm_gguf_name_find(const llm_gguf_name* names, size_t count, llm_str name) {
+/// Finds `name` in a sorted table, or returns NULL.
+static const llm_gguf_name* find_name(const llm_gguf_name* names, size_t count, llm_str name) {
     size_t low = 0;
     size_t high = count;
     while (low < high) {
@@ -106,8 +107,7 @@ const llm_gguf_name* llm_gguf_name_find(const llm_gguf_name* names, size_t count
 }
 
 const llm_gguf_value* llm_gguf_find(const llm_gguf* gguf, const char* key) {
-    const llm_gguf_name* found =
-        llm_gguf_name_find(gguf->pair_names, gguf->pair_count, llm_str_of(key));
+    const llm_gguf_name* found = find_name(gguf->pair_names, gguf->pair_count, llm_str_of(key));
     return found == NULL ? NULL : &gguf->pairs[found->at].value;
 }
 
@@ -246,6 +246,6 @@ const llm_gguf_tensor* llm_gguf_tensor_at(const llm_gguf* gguf, size_t at) {
 
 const llm_gguf_tensor* llm_gguf_find_tensor(const llm_gguf* gguf, const char* name) {
     const llm_gguf_name* found =
-        llm_gguf_name_find(gguf->tensor_names, gguf->tensor_count, llm_str_of(name));
+        find_name(gguf->tensor_names, gguf->tensor_count, llm_str_of(name));
     return found == NULL ? NULL : &gguf->tensors[found->at];
 }

@@ -90,18 +90,13 @@ void llm_set_alloc_hook(llm_alloc_hook hook, void* user) {
     alloc_hook_user = user;
 }
 
-berth_status llm_tokens_reserve(llm_tokens* tokens, size_t extra, llm_error* error) {
-    if (extra <= tokens->capacity - tokens->count) return BERTH_OK;
-    int32_t* ids =
-        grow(tokens->ids, tokens->count, extra, sizeof *tokens->ids, 32, &tokens->capacity);
-    if (ids == NULL) return llm_fail_memory(error, "a list of tokens");
-    tokens->ids = ids;
-    return BERTH_OK;
-}
-
 berth_status llm_tokens_push(llm_tokens* tokens, int32_t id, llm_error* error) {
-    berth_status status = llm_tokens_reserve(tokens, 1, error);
-    if (status != BERTH_OK) return status;
+    if (tokens->count == tokens->capacity) {
+        int32_t* ids =
+            grow(tokens->ids, tokens->count, 1, sizeof *tokens->ids, 32, &tokens->capacity);
+        if (ids == NULL) return llm_fail_memory(error, "a list of tokens");
+        tokens->ids = ids;
+    }
     tokens->ids[tokens->count++] = id;
     return BERTH_OK;
 }

@@ -84,9 +84,6 @@ typedef bool (*llm_alloc_hook)(void* user, size_t bytes);
 /// Threads: call it while no other thread uses the sample.
 void llm_set_alloc_hook(llm_alloc_hook hook, void* user);
 
-/// Makes room for `extra` more ids. On failure the list is as before.
-BERTH_NODISCARD berth_status llm_tokens_reserve(llm_tokens* tokens, size_t extra, llm_error* error);
-
 /// Appends one id. On failure the list is as before.
 BERTH_NODISCARD berth_status llm_tokens_push(llm_tokens* tokens, int32_t id, llm_error* error);
 

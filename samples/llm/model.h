@@ -76,19 +76,13 @@ typedef void (*llm_layer_hook)(void* user,
                                int64_t layer,
                                berth_tensor* hidden);
 
-/// Reads geometry and constants, checking each against the others.
-/// Errors: BERTH_ERR_NOT_FOUND, BERTH_ERR_CORRUPT, BERTH_ERR_UNSUPPORTED, naming the key.
-BERTH_NODISCARD berth_status llm_model_read_params(const llm_gguf* gguf,
-                                                   llm_model_params* out_params,
-                                                   llm_error* error);
-
 /// Makes the model of an open file; no weight is copied.
 ///
 /// `gguf` is borrowed and outlives the model and every tensor made from it. Each tensor's shape and
 /// type is checked against the metadata.
 /// Ownership: the caller gives `*out_model` to llm_model_destroy().
-/// Errors:    as llm_model_read_params(), and for tensors likewise, naming the tensor;
-///            BERTH_ERR_OUT_OF_MEMORY. Then `*out_model` is NULL.
+/// Errors:    BERTH_ERR_NOT_FOUND, BERTH_ERR_CORRUPT and BERTH_ERR_UNSUPPORTED name the key or the
+///            tensor; BERTH_ERR_OUT_OF_MEMORY. Then `*out_model` is NULL.
 BERTH_NODISCARD berth_status llm_model_create(berth_context* context,
                                               const llm_gguf* gguf,
                                               llm_model** out_model,

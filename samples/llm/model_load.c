@@ -171,9 +171,10 @@ static berth_status read_norm_eps(const llm_gguf* gguf, llm_model_params* p, llm
     return llm_fail(error, BERTH_ERR_CORRUPT, "%s is %g, expected 0 to 1", key, eps);
 }
 
-berth_status llm_model_read_params(const llm_gguf* gguf,
-                                   llm_model_params* out_params,
-                                   llm_error* error) {
+/// Reads geometry and constants, checking each against the others.
+static berth_status read_params(const llm_gguf* gguf,
+                                llm_model_params* out_params,
+                                llm_error* error) {
     llm_model_params p = {0};
     *out_params = p;
     berth_status status = check_kind(gguf, error);
@@ -408,7 +409,7 @@ berth_status llm_model_create(berth_context* context,
                               llm_error* error) {
     *out_model = NULL;
     llm_model_params params;
-    berth_status status = llm_model_read_params(gguf, &params, error);
+    berth_status status = read_params(gguf, &params, error);
     if (status != BERTH_OK) return status;
     // a file holds nine tensors for each layer, so this bounds the memory below by the file
     status = check_range(

@@ -60,7 +60,8 @@ typedef struct job {
     uint8_t* workers; ///< workspace of worker 0; the others follow. NULL if there is none
 } job;
 
-const berth_linear_isa* berth_linear_query_isa(void) {
+/// The part for berth_cpu_query_isa().
+static const berth_linear_isa* query_isa(void) {
 #if defined(__x86_64__)
     switch (berth_cpu_query_isa()) {
     case BERTH_CPU_ISA_AVX512:
@@ -409,7 +410,7 @@ void berth_cpu_linear(const berth_op_call* call) {
     uint8_t* scratch = call->scratch;
     job j = {
         .plan = &p,
-        .isa = berth_linear_query_isa(),
+        .isa = query_isa(),
         .w_dtype = w->dtype,
         .w = w->data,
         .w_row_bytes = w->strides[0] * (int64_t)berth_dtype_query_info(w->dtype)->block_bytes,

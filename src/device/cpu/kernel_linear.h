@@ -65,9 +65,6 @@ extern const berth_linear_isa berth_linear_isa_avx2;
 extern const berth_linear_isa berth_linear_isa_avx512;
 #endif
 
-/// The part for berth_cpu_query_isa().
-const berth_linear_isa* berth_linear_query_isa(void);
-
 /// The LINEAR kernel.
 void berth_cpu_linear(const berth_op_call* call);
 
