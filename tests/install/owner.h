@@ -1,13 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who owns the process's allocation functions? Shared by the C and the C++ program of this folder.
+// Uses Berth, then asks who owns the process's allocation functions. Shared by the C and the C++
+// program of this folder.
 #ifndef BERTH_TESTS_INSTALL_OWNER_H
 #define BERTH_TESTS_INSTALL_OWNER_H
 
+#include <berth/berth.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/// Computes 1 + 1 in a runtime of its own. Returns 0 when that is 2.
+static int use_berth(void) {
+    berth_runtime_options options;
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    berth_runtime* runtime = NULL;
+    berth_context* context = NULL;
+    float result[4] = {0, 0, 0, 0};
+    berth_status status = berth_runtime_create(&options, &runtime);
+    if (status == BERTH_OK) status = berth_context_create(runtime, &context);
+    if (status == BERTH_OK) {
+        const int64_t dims[1] = {4};
+        berth_tensor* ones = berth_ones(context, BERTH_F32, 1, dims);
+        berth_tensor* sum = berth_add(context, ones, ones);
+        status = berth_tensor_read(sum, result, sizeof result);
+        berth_release(ones);
+        berth_release(sum);
+    }
+    if (status != BERTH_OK) fprintf(stderr, "berth: %s\n", berth_last_error());
+    berth_context_release(context);
+    berth_runtime_release(runtime);
+    return status == BERTH_OK && result[3] == 2.0f ? 0 : 1;
+}
 
 /// Returns 0 when the function at `address` lies in a file whose name begins with `library`, else 1
 /// after naming the owner on stderr.
