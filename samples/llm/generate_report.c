@@ -108,10 +108,15 @@ static cell covered(const llm_report_step* s) {
 }
 static cell peak(const llm_report_step* s) { return format_bytes(s->counters.peak_bytes); }
 static cell bound(const llm_report_step* s) { return format_bytes(s->counters.lower_bound_bytes); }
+/// Without a replay there is nothing to compare.
+static const cell NO_RATIO = {"-"};
+
 static cell ratio_mean(const llm_report_step* s) {
+    if (s->counters.ratio_runs == 0) return NO_RATIO;
     return format_number(mean_ratio(&s->counters), 4, "");
 }
 static cell ratio_max(const llm_report_step* s) {
+    if (s->counters.ratio_runs == 0) return NO_RATIO;
     return format_number((double)s->counters.ratio_max_ppm * 1e-6, 4, "");
 }
 static cell unshared(const llm_report_step* s) { return format_bytes(s->counters.sum_bytes); }
@@ -179,10 +184,7 @@ static void print_memory(FILE* out, const llm_report* report) {
     } rows[] = {
         {"mapped now", m->mapped_bytes},
         {"  frames of steps", m->frames_bytes},
-        {"  pool", m->pool_bytes},
-        {"  KV caches", m->kv_bytes},
-        {"  weights", m->weights_bytes},
-        {"  other", m->overhead_bytes},
+        {"  pool, with the KV cache", m->pool_bytes},
         {"most mapped at one time", m->peak_mapped_bytes},
         {"asked of the pool now", m->requested_bytes},
         {"Berth's own metadata", m->host_bytes},
