@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/host_jemalloc.h"
 #include "berth/berth.h"
 #include "exec/exec_impl.h"
 #include "kit/median.h"
@@ -110,8 +109,22 @@ static void glibc_free(void* self, void* block, size_t size) {
 }
 
 #if BERTH_HOST_JEMALLOC
+// The library's own copy as jemalloc comes: with thread caches and automatic arenas, which Berth's
+// metadata does without.
+void* berth_je_mallocx(size_t size, int flags);
+void berth_je_sdallocx(void* block, size_t size, int flags);
+enum { LOG2_OF_ALIGNMENT = 6 }; // jemalloc's flags hold the alignment's logarithm
+_Static_assert(BERTH_ALIGNMENT == 1 << LOG2_OF_ALIGNMENT, "the alignment asked of jemalloc");
+
+static void* jemalloc_alloc(void* self, size_t size, size_t alignment) {
+    (void)self;
+    (void)alignment;
+    return berth_je_mallocx(size, LOG2_OF_ALIGNMENT);
+}
+
 static void jemalloc_free(void* self, void* block, size_t size) {
-    berth_host_jemalloc_free(self, block, size, BERTH_ALIGNMENT);
+    (void)self;
+    berth_je_sdallocx(block, size, LOG2_OF_ALIGNMENT);
 }
 #endif
 
@@ -281,7 +294,7 @@ static void measure_all(const bench_options* options, double* out_ns) {
     };
 #if BERTH_HOST_JEMALLOC
     contenders[JEMALLOC].bypass =
-        (berth_pool_bypass){.alloc = berth_host_jemalloc_alloc, .free = jemalloc_free};
+        (berth_pool_bypass){.alloc = jemalloc_alloc, .free = jemalloc_free};
 #endif
     for (int i = 0; i < CONTENDERS; ++i)
         contenders[i].is_there = true;
