@@ -60,12 +60,12 @@ BERTH_API berth_tensor* berth_tensor_from_memory(berth_context* context,
                                                  berth_deleter deleter,
                                                  void* self);
 
-// What a tensor is. None of these accepts NULL or a handle made by berth_move(); all are plain
-// reads, from any thread.
+// What a tensor is: plain reads, from any thread, not for handles made by berth_move(). A chain of
+// ops that failed may hand them NULL: then numbers are as said, pointers NULL.
 
-/// Its element type.
+/// Its element type; BERTH_DTYPE_COUNT for NULL.
 BERTH_API berth_dtype berth_tensor_dtype(const berth_tensor* tensor);
-/// Its number of dimensions.
+/// Its number of dimensions; -1 for NULL.
 BERTH_API int32_t berth_tensor_rank(const berth_tensor* tensor);
 /// Size of dimension `dim`; negative counts from the end. -1 if there is no such dimension.
 BERTH_API int64_t berth_tensor_dim(const berth_tensor* tensor, int32_t dim);
@@ -73,11 +73,11 @@ BERTH_API int64_t berth_tensor_dim(const berth_tensor* tensor, int32_t dim);
 BERTH_API const int64_t* berth_tensor_dims(const berth_tensor* tensor);
 /// [rank], in elements (blocks for quantised types but for the last); lives as long as the tensor.
 BERTH_API const int64_t* berth_tensor_strides(const berth_tensor* tensor);
-/// Number of elements.
+/// Number of elements; 0 for NULL.
 BERTH_API int64_t berth_tensor_count(const berth_tensor* tensor);
-/// Bytes of its elements laid out contiguously.
+/// Bytes of its elements laid out contiguously; 0 for NULL.
 BERTH_API uint64_t berth_tensor_bytes(const berth_tensor* tensor);
-/// True if its elements lie one after another, row-major.
+/// True if its elements lie one after another, row-major; false for NULL.
 BERTH_API bool berth_tensor_is_contiguous(const berth_tensor* tensor);
 /// The context that made it; borrowed. Not to be asked once that has been released.
 BERTH_API berth_context* berth_tensor_context(const berth_tensor* tensor);

@@ -80,31 +80,41 @@ berth_tensor* berth_tensor_from_memory(berth_context* context,
     return tensor;
 }
 
-berth_dtype berth_tensor_dtype(const berth_tensor* tensor) { return (berth_dtype)tensor->dtype; }
-
-int32_t berth_tensor_rank(const berth_tensor* tensor) { return tensor->rank; }
-
-int64_t berth_tensor_dim(const berth_tensor* tensor, int32_t dim) {
-    return berth_shape_normalize_dim(tensor->rank, &dim) ? tensor->dims[dim] : -1;
+berth_dtype berth_tensor_dtype(const berth_tensor* tensor) {
+    return tensor != NULL ? (berth_dtype)tensor->dtype : BERTH_DTYPE_COUNT;
 }
 
-const int64_t* berth_tensor_dims(const berth_tensor* tensor) { return tensor->dims; }
+int32_t berth_tensor_rank(const berth_tensor* tensor) { return tensor != NULL ? tensor->rank : -1; }
 
-const int64_t* berth_tensor_strides(const berth_tensor* tensor) { return tensor->strides; }
+int64_t berth_tensor_dim(const berth_tensor* tensor, int32_t dim) {
+    if (tensor == NULL || !berth_shape_normalize_dim(tensor->rank, &dim)) return -1;
+    return tensor->dims[dim];
+}
+
+const int64_t* berth_tensor_dims(const berth_tensor* tensor) {
+    return tensor != NULL ? tensor->dims : NULL;
+}
+
+const int64_t* berth_tensor_strides(const berth_tensor* tensor) {
+    return tensor != NULL ? tensor->strides : NULL;
+}
 
 int64_t berth_tensor_count(const berth_tensor* tensor) {
-    return berth_shape_count(tensor->rank, tensor->dims);
+    return tensor != NULL ? berth_shape_count(tensor->rank, tensor->dims) : 0;
 }
 
 uint64_t berth_tensor_bytes(const berth_tensor* tensor) {
+    if (tensor == NULL) return 0;
     const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
     return (uint64_t)berth_tensor_count(tensor) / info->block_values * info->block_bytes;
 }
 
-bool berth_tensor_is_contiguous(const berth_tensor* tensor) { return tensor->is_dense; }
+bool berth_tensor_is_contiguous(const berth_tensor* tensor) {
+    return tensor != NULL && tensor->is_dense;
+}
 
 berth_context* berth_tensor_context(const berth_tensor* tensor) {
-    return berth_home_context(tensor->home);
+    return tensor != NULL ? berth_home_context(tensor->home) : NULL;
 }
 
 static berth_status check_access(const berth_tensor* tensor, const void* buffer, uint64_t bytes) {

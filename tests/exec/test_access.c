@@ -440,6 +440,19 @@ static void foreign_memory_stays_while_the_device_refuses_to_wait(void** state) 
     }
 }
 
+static void questions_about_null_have_answers(void** state) {
+    (void)state;
+    assert_int_equal(berth_tensor_dtype(NULL), BERTH_DTYPE_COUNT);
+    assert_int_equal(berth_tensor_rank(NULL), -1);
+    assert_int_equal(berth_tensor_dim(NULL, 0), -1);
+    assert_null(berth_tensor_dims(NULL));
+    assert_null(berth_tensor_strides(NULL));
+    assert_int_equal(berth_tensor_count(NULL), 0);
+    assert_int_equal(berth_tensor_bytes(NULL), 0);
+    assert_false(berth_tensor_is_contiguous(NULL));
+    assert_null(berth_tensor_context(NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         EXEC_KIT_ON_BOTH(the_properties_of_a_tensor_can_be_asked),
@@ -467,6 +480,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(foreign_memory_stays_while_the_device_refuses_to_wait,
                                         exec_kit_set_up_sim,
                                         exec_kit_tear_down),
+        cmocka_unit_test(questions_about_null_have_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
