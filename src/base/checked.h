@@ -17,6 +17,9 @@ static inline bool berth_mul_u64(uint64_t a, uint64_t b, uint64_t* out) {
 static inline bool berth_add_i64(int64_t a, int64_t b, int64_t* out) {
     return !__builtin_add_overflow(a, b, out);
 }
+static inline bool berth_sub_i64(int64_t a, int64_t b, int64_t* out) {
+    return !__builtin_sub_overflow(a, b, out);
+}
 static inline bool berth_mul_i64(int64_t a, int64_t b, int64_t* out) {
     return !__builtin_mul_overflow(a, b, out);
 }

@@ -4,48 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "exec/exec_impl.h"
-
-static berth_status check_memory(void* data,
-                                 uint64_t bytes,
-                                 berth_dtype dtype,
-                                 int32_t rank,
-                                 const int64_t* dims,
-                                 uint64_t* out_needed) {
-    if (rank > 0 && dims == NULL)
-        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the dimensions are missing");
-    BERTH_TRY(berth_shape_measure(dtype, rank, dims, NULL, out_needed));
-    if (*out_needed > bytes)
-        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "the shape needs %" PRIu64 " bytes, the memory has %" PRIu64,
-                          *out_needed,
-                          bytes);
-    if (data == NULL && *out_needed > 0)
-        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the memory is NULL");
-    const berth_dtype_info* info = berth_dtype_query_info(dtype);
-    if (info->block_values == 1 && (uintptr_t)data % info->block_bytes != 0)
-        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "the memory is not aligned to %" PRIu32 " bytes",
-                          info->block_bytes);
-    return BERTH_OK;
-}
-
-static berth_status adopt_memory(berth_context* context,
-                                 void* data,
-                                 uint64_t bytes,
-                                 berth_tensor** out_tensor) {
-    berth_home* home = &context->home;
-    *out_tensor = NULL;
-    berth_tensor* tensor = berth_tensor_new_on_storage(home);
-    if (tensor == NULL) return BERTH_ERR_OUT_OF_MEMORY;
-    berth_storage* storage = tensor->storage;
-    storage->kind = BERTH_STORAGE_FOREIGN;
-    storage->data = data;
-    storage->size_bytes = storage->rounded_bytes = bytes;
-    storage->is_special = true;
-    *out_tensor = tensor;
-    return BERTH_OK;
-}
+#include "exec/foreign.h"
 
 berth_tensor* berth_tensor_from_memory(berth_context* context,
                                        void* data,
@@ -57,24 +16,21 @@ berth_tensor* berth_tensor_from_memory(berth_context* context,
                                        berth_deleter deleter,
                                        void* self) {
     if (context == NULL || berth_home_is_forked(&context->home)) return NULL;
+    const berth_foreign foreign = {
+        .data = data,
+        .limit_bytes = bytes,
+        .dtype = dtype,
+        .rank = rank,
+        .dims = dims,
+        .is_read_only = read_only,
+        .deleter = deleter,
+        .deleter_self = self,
+    };
     berth_tensor* tensor = NULL;
-    uint64_t needed;
     berth_home_lock(&context->home);
     if (context->error == BERTH_OK) {
-        berth_status status = check_memory(data, bytes, dtype, rank, dims, &needed);
-        if (status == BERTH_OK) status = adopt_memory(context, data, needed, &tensor);
+        const berth_status status = berth_foreign_adopt(context, &foreign, &tensor);
         if (status != BERTH_OK) berth_context_fail(context, status, "tensor_from_memory", NULL);
-    }
-    if (tensor != NULL) {
-        tensor->storage->is_read_only = read_only;
-        tensor->storage->deleter = deleter;
-        tensor->storage->deleter_self = self;
-        tensor->dtype = (uint8_t)dtype;
-        tensor->rank = (uint8_t)rank;
-        tensor->is_dense = true;
-        for (int32_t i = 0; i < rank; ++i)
-            tensor->dims[i] = dims[i];
-        berth_shape_dense_strides(dtype, rank, tensor->dims, tensor->strides);
     }
     berth_home_unlock(&context->home);
     return tensor;

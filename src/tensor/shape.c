@@ -80,6 +80,33 @@ bool berth_shape_is_dense(berth_dtype dtype,
     return true;
 }
 
+berth_status berth_shape_span(const berth_view* view, int64_t* out_begin, int64_t* out_end) {
+    const berth_dtype_info* info = berth_dtype_info_of(view->dtype);
+    int64_t first = 0, last = 0; // blocks
+    *out_begin = *out_end = 0;
+    for (int32_t i = 0; i < view->rank; ++i)
+        if (view->dims[i] == 0) return BERTH_OK;
+    for (int32_t i = 0; i < view->rank; ++i) {
+        const int64_t blocks =
+            i == view->rank - 1 ? view->dims[i] / info->block_values : view->dims[i];
+        int64_t* edge = view->strides[i] < 0 ? &first : &last;
+        int64_t reach;
+        if (!berth_mul_i64(blocks - 1, view->strides[i], &reach) ||
+            !berth_add_i64(*edge, reach, edge))
+            return berth_fail(BERTH_ERR_OVERFLOW,
+                              "stride %" PRId64 " of dimension %d reaches beyond 63 bits",
+                              view->strides[i],
+                              (int)i);
+    }
+    int64_t begin, end, length;
+    if (!berth_mul_i64(first, info->block_bytes, &begin) || !berth_add_i64(last, 1, &end) ||
+        !berth_mul_i64(end, info->block_bytes, &end) || !berth_sub_i64(end, begin, &length))
+        return berth_fail(BERTH_ERR_OVERFLOW, "the bytes that the strides span do not fit 63 bits");
+    *out_begin = begin;
+    *out_end = end;
+    return BERTH_OK;
+}
+
 bool berth_shape_broadcast(int32_t rank_a,
                            const int64_t* dims_a,
                            int32_t rank_b,

@@ -63,6 +63,14 @@ bool berth_shape_is_dense(berth_dtype dtype,
                           const int64_t* dims,
                           const int64_t* strides);
 
+/// The bytes that the elements of `view` lie in, relative to element [0, ..., 0]: from `*out_begin`
+/// (<= 0) to before `*out_end`; both 0 without elements. The shape has been measured; the view's
+/// data does not matter.
+/// Errors: BERTH_ERR_OVERFLOW.
+BERTH_NODISCARD berth_status berth_shape_span(const berth_view* view,
+                                              int64_t* out_begin,
+                                              int64_t* out_end);
+
 /// NumPy's broadcasting of two shapes; false if they do not fit.
 bool berth_shape_broadcast(int32_t rank_a,
                            const int64_t* dims_a,

@@ -94,6 +94,65 @@ static void sizes_of_one_may_have_any_stride_in_a_dense_shape(void** state) {
     assert_false(berth_shape_is_dense(BERTH_F32, 3, dims, (int64_t[]){3, 3, -1}));
 }
 
+/// The lowest and the highest block of a view by looking at each corner of its box of indices.
+static void find_corners(const berth_view* view, int64_t* out_first, int64_t* out_last) {
+    *out_first = *out_last = 0;
+    for (uint32_t corner = 0; corner < 1u << view->rank; ++corner) {
+        int64_t at = 0;
+        for (int32_t i = 0; i < view->rank; ++i)
+            if ((corner >> i & 1) != 0) at += (view->dims[i] - 1) * view->strides[i];
+        if (at < *out_first) *out_first = at;
+        if (at > *out_last) *out_last = at;
+    }
+}
+
+static void the_span_of_a_view_reaches_from_its_lowest_to_its_highest_element(void** state) {
+    (void)state;
+    test_random random = test_random_make(23);
+    for (int round = 0; round < 5000; ++round) {
+        berth_view view = {.dtype = BERTH_I32,
+                           .rank = (int32_t)test_random_below(&random, BERTH_MAX_RANK + 1)};
+        for (int32_t i = 0; i < view.rank; ++i) {
+            view.dims[i] = test_random_between(&random, 1, 9);
+            view.strides[i] = test_random_between(&random, -50, 50);
+        }
+        int64_t begin, end, first, last;
+        find_corners(&view, &first, &last);
+        assert_ok(berth_shape_span(&view, &begin, &end));
+        assert_int_equal(begin, first * 4);
+        assert_int_equal(end, (last + 1) * 4);
+    }
+    const berth_view empty = {
+        .dtype = BERTH_F32, .rank = 2, .dims = {3, 0}, .strides = {INT64_MAX, 1}};
+    int64_t begin, end;
+    assert_ok(berth_shape_span(&empty, &begin, &end));
+    assert_true(begin == 0 && end == 0);
+    const berth_view blocks = {.dtype = BERTH_Q8_0, .rank = 2, .dims = {3, 64}, .strides = {5, 1}};
+    assert_ok(berth_shape_span(&blocks, &begin, &end));
+    assert_int_equal(end, (2 * 5 + 2) * 34);
+}
+
+static void a_span_that_does_not_fit_is_refused(void** state) {
+    (void)state;
+    static const int64_t strides[][2] = {
+        {INT64_MAX, 1},
+        {INT64_MIN, 1},
+        {INT64_MAX / 2, INT64_MAX / 2},
+        {INT64_MIN / 2, INT64_MIN / 2},
+        {INT64_MAX / 4, 1},               // fits as elements, not as bytes
+        {INT64_MAX / 12, INT64_MIN / 12}, // each end fits, not what lies between
+    };
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; ++i) {
+        const berth_view view = {.dtype = BERTH_F32,
+                                 .rank = 2,
+                                 .dims = {3, 3},
+                                 .strides = {strides[i][0], strides[i][1]}};
+        int64_t begin = 1, end = 1;
+        assert_fails(berth_shape_span(&view, &begin, &end), BERTH_ERR_OVERFLOW, "63 bits");
+        assert_true(begin == 0 && end == 0);
+    }
+}
+
 static void shapes_broadcast_from_the_end(void** state) {
     (void)state;
     int32_t rank;
@@ -126,6 +185,8 @@ int main(void) {
         cmocka_unit_test(laying_out_refuses_what_measuring_refuses),
         cmocka_unit_test(laying_out_agrees_with_measuring_on_random_shapes),
         cmocka_unit_test(sizes_of_one_may_have_any_stride_in_a_dense_shape),
+        cmocka_unit_test(the_span_of_a_view_reaches_from_its_lowest_to_its_highest_element),
+        cmocka_unit_test(a_span_that_does_not_fit_is_refused),
         cmocka_unit_test(shapes_broadcast_from_the_end),
         cmocka_unit_test(a_shape_is_written_as_people_write_it),
     };
