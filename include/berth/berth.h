@@ -6,6 +6,7 @@
 #include "berth/config.h"
 #include "berth/dtype.h"
 #include "berth/host.h"
+#include "berth/log.h"
 #include "berth/op.h"
 #include "berth/ops.h"
 #include "berth/pack.h"

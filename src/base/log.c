@@ -28,8 +28,18 @@ static atomic_int current_level = BERTH_LOG_WARN;
 // Guards what follows: a file is not closed under a line that is being written to it.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int target = STDERR_FILENO;
-static void (*current_sink)(void* self, berth_log_level level, const char* line);
-static void* sink_self;
+static berth_log_callback current_callback;
+static void* callback_self;
+// This thread is in the callback, which is called under the lock.
+static _Thread_local bool in_callback;
+
+static void take_lock(void) {
+    if (!in_callback) (void)pthread_mutex_lock(&lock);
+}
+
+static void give_lock(void) {
+    if (!in_callback) (void)pthread_mutex_unlock(&lock);
+}
 
 static bool find_level(const char* text, size_t length, int* out_level) {
     for (size_t i = 0; i < LEVEL_COUNT; i++) {
@@ -57,10 +67,10 @@ berth_status berth_log_configure(const char* text) {
             return berth_fail(
                 BERTH_ERR_IO, "log file '%s' cannot be opened: %s", path, strerror(errno));
     }
-    (void)pthread_mutex_lock(&lock);
+    take_lock();
     const int replaced = target;
     target = opened;
-    (void)pthread_mutex_unlock(&lock);
+    give_lock();
     if (replaced != STDERR_FILENO) (void)close(replaced);
     atomic_store(&current_level, level);
     return BERTH_OK;
@@ -81,12 +91,19 @@ static void write_all(int file, const char* text, size_t length) {
     }
 }
 
+static void hand_to_callback(berth_log_level level, const char* text) {
+    in_callback = true;
+    current_callback(callback_self, level, text);
+    in_callback = false;
+}
+
 void berth_log(berth_log_level level, const char* format, ...) {
     if (!berth_log_enabled(level)) return;
     const int kept_errno = errno;
     char line[LINE_BYTES];
     const int start = snprintf(line, sizeof line, "berth: %s: ", level_names[level]);
-    size_t length = start < 0 ? 0 : (size_t)start;
+    const size_t text_at = start < 0 ? 0 : (size_t)start;
+    size_t length = text_at;
     va_list arguments;
     va_start(arguments, format);
     const int added = vsnprintf(line + length, sizeof line - length, format, arguments);
@@ -95,20 +112,22 @@ void berth_log(berth_log_level level, const char* format, ...) {
     if (length > sizeof line - 2) length = sizeof line - 2;
     line[length] = '\0';
 
-    (void)pthread_mutex_lock(&lock);
-    if (current_sink != NULL) current_sink(sink_self, level, line);
-    line[length] = '\n';
-    write_all(target, line, length + 1);
-    (void)pthread_mutex_unlock(&lock);
+    take_lock();
+    if (current_callback != NULL && !in_callback) {
+        hand_to_callback(level, line + text_at);
+    } else {
+        line[length] = '\n';
+        write_all(target, line, length + 1);
+    }
+    give_lock();
     errno = kept_errno;
 }
 
-void berth_log_set_sink(void (*sink)(void* self, berth_log_level level, const char* line),
-                        void* self) {
-    (void)pthread_mutex_lock(&lock);
-    current_sink = sink;
-    sink_self = self;
-    (void)pthread_mutex_unlock(&lock);
+void berth_log_set_callback(berth_log_callback callback, void* self) {
+    take_lock();
+    current_callback = callback;
+    callback_self = self;
+    give_lock();
 }
 
 void berth_log_forget_writer(void) {

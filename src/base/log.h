@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines for people, on stderr or in a file. Settings are the process's.
+// Lines for people, on stderr, in a file, or handed to the user. Settings are the process's.
 #ifndef BERTH_BASE_LOG_H
 #define BERTH_BASE_LOG_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "berth/status.h"
-
-/// What is logged: everything up to the level that is set.
-typedef enum berth_log_level {
-    BERTH_LOG_OFF,
-    BERTH_LOG_ERROR,
-    BERTH_LOG_WARN, ///< the default
-    BERTH_LOG_INFO,
-    BERTH_LOG_DEBUG,
-} berth_log_level;
+#include "berth/log.h"
 
 /// Sets level and target from `text`: "level" or "level:file", the level being off, error, warn,
 /// info or debug in any case; the file is appended to. Without a file lines go to stderr.
@@ -23,10 +14,11 @@ typedef enum berth_log_level {
 ///         then the settings stay.
 BERTH_NODISCARD berth_status berth_log_configure(const char* text);
 
-/// True if lines of `level` are written.
+/// True if lines of `level` are logged.
 bool berth_log_enabled(berth_log_level level);
 
-/// Writes one line "berth: level: text" (cut at about 1000 bytes) in one piece. Keeps errno.
+/// Writes one line "berth: level: text" (cut at about 1000 bytes) in one piece, or hands the text
+/// to the user's callback. Keeps errno.
 void berth_log(berth_log_level level, const char* format, ...) BERTH_PRINTF(2, 3);
 
 /// As berth_log, but only the first time that the process reaches this place in the code.
@@ -35,10 +27,6 @@ void berth_log(berth_log_level level, const char* format, ...) BERTH_PRINTF(2, 3
         static atomic_flag berth_logged_ = ATOMIC_FLAG_INIT;                                       \
         if (!atomic_flag_test_and_set(&berth_logged_)) berth_log(level, __VA_ARGS__);              \
     } while (0)
-
-/// For tests: lines go to `sink` too (without the end of line), NULL ends that. The level applies.
-void berth_log_set_sink(void (*sink)(void* self, berth_log_level level, const char* line),
-                        void* self);
 
 /// For a child after fork: the thread that was writing a line, if one was, is not there any more.
 void berth_log_forget_writer(void);

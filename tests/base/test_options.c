@@ -12,11 +12,11 @@
 static int warnings;
 static char last_warning[1200];
 
-static void keep_warning(void* self, berth_log_level level, const char* line) {
+static void keep_warning(void* self, berth_log_level level, const char* text) {
     (void)self;
     if (level != BERTH_LOG_WARN) return;
     warnings++;
-    (void)snprintf(last_warning, sizeof last_warning, "%s", line);
+    (void)snprintf(last_warning, sizeof last_warning, "%s", text);
 }
 
 /// An environment without variables of ours, and warnings kept instead of shown.
@@ -29,13 +29,13 @@ static int set_up(void** state) {
         entry = ours ? environ : entry + 1; // removing moves the others
     }
     warnings = 0;
-    berth_log_set_sink(keep_warning, NULL);
+    berth_log_set_callback(keep_warning, NULL);
     return berth_log_configure("warn:/dev/null") == BERTH_OK ? 0 : 1;
 }
 
 static int tear_down(void** state) {
     (void)state;
-    berth_log_set_sink(NULL, NULL);
+    berth_log_set_callback(NULL, NULL);
     return berth_log_configure("warn") == BERTH_OK ? 0 : 1;
 }
 

@@ -338,17 +338,17 @@ static void forks_may_come_at_any_moment_of_other_threads(void** state) {
 }
 
 static pthread_barrier_t writing;
-static void wait_while_writing(void* self, berth_log_level level, const char* line) {
+static void wait_while_writing(void* self, berth_log_level level, const char* text) {
     (void)self;
     (void)level;
-    (void)line;
+    (void)text;
     pthread_barrier_wait(&writing); // the log's lock is held
     pthread_barrier_wait(&writing); // forked
 }
 
 static void* write_line(void* argument) {
     (void)argument;
-    berth_log(BERTH_LOG_ERROR, "a line of test_fork, meant to be seen");
+    berth_log(BERTH_LOG_ERROR, "a line");
     return NULL;
 }
 
@@ -360,13 +360,13 @@ static void a_child_forked_while_a_line_is_logged_can_log(void** state) {
     const berth_option_setting settings[] = {{"threads", "1"}, {"log", "error"}};
     assert_ok(exec_kit_open(&kit, NULL, settings, 2));
     assert_int_equal(pthread_barrier_init(&writing, NULL, 2), 0);
-    berth_log_set_sink(wait_while_writing, NULL);
+    berth_log_set_callback(wait_while_writing, NULL);
     assert_int_equal(pthread_create(&thread, NULL, write_line, NULL), 0);
     pthread_barrier_wait(&writing);
     run_child(live_on, one);
     pthread_barrier_wait(&writing);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    berth_log_set_sink(NULL, NULL);
+    berth_log_set_callback(NULL, NULL);
     pthread_barrier_destroy(&writing);
     exec_kit_close(&kit);
 }

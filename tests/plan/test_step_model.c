@@ -420,10 +420,10 @@ static void paths_are_bounded_and_stale_ones_make_room(void** state) {
 }
 
 static uint32_t logged;
-static void count_lines(void* self, berth_log_level level, const char* line) {
+static void count_lines(void* self, berth_log_level level, const char* text) {
     (void)self;
     (void)level;
-    if (strstr(line, "no longer planned") != NULL) logged++;
+    if (strstr(text, "no longer planned") != NULL) logged++;
 }
 
 static void a_step_that_keeps_diverging_is_given_up_with_one_line(void** state) {
@@ -432,14 +432,14 @@ static void a_step_that_keeps_diverging_is_given_up_with_one_line(void** state) 
     policy.max_exits = 4;
     step_fixture f = fixture_make(&policy);
     logged = 0;
-    berth_log_set_sink(count_lines, NULL);
+    berth_log_set_callback(count_lines, NULL);
     for (uint32_t kind = 1; kind <= 20; kind++) {
         tape_op(&f.tape, kind);
         tape_matrix(&f.tape, 8, 8);
         const step_outcome outcome = run_at(&f, 1);
         if (kind > 6) assert_int_equal(outcome.result, BERTH_RUN_RECORDED);
     }
-    berth_log_set_sink(NULL, NULL);
+    berth_log_set_callback(NULL, NULL);
     assert_int_equal(logged, 1);
     const berth_step_counters counters = counters_of(&f);
     assert_int_equal(counters.side_exits, 4);
