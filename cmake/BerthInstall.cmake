@@ -23,7 +23,9 @@ install(FILES "${PROJECT_BINARY_DIR}/berth-config.cmake"
 # Paths relative to the file itself, so that an installed tree may be moved.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
            BASE_DIRECTORY "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE berth_pc_prefix)
-list(TRANSFORM berth_matrix_libraries PREPEND "-l" OUTPUT_VARIABLE berth_pc_matrix)
+# Names, not packages: who links the shared library needs no pkg-config file of what is inside it.
+list(TRANSFORM berth_private_libraries PREPEND "-l" OUTPUT_VARIABLE berth_pc_libraries)
+list(JOIN berth_pc_libraries " " berth_pc_libraries)
 configure_file("${PROJECT_SOURCE_DIR}/cmake/berth.pc.in" "${PROJECT_BINARY_DIR}/berth.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/berth.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -13,6 +13,10 @@ if(NOT BERTH_SANITIZE AND NOT BERTH_FUZZ)
            COMMAND sh "${berth_tests_dir}/install/package.sh" "${PROJECT_BINARY_DIR}"
                    "${PROJECT_SOURCE_DIR}" "${CMAKE_C_COMPILER}" ${berth_cxx})
   berth_register_test(install/package unit)
+  add_test(NAME install/symbols
+           COMMAND sh "${berth_tests_dir}/install/symbols.sh" "$<TARGET_FILE:berth>"
+                   "${PROJECT_SOURCE_DIR}/include" "${CMAKE_C_COMPILER}" "${berth_abi_version}")
+  berth_register_test(install/symbols unit)
 endif()
 
 if(TARGET berth-config)

@@ -14,9 +14,10 @@ target_include_directories(berth_objects PRIVATE "${PROJECT_SOURCE_DIR}/src")
 # xxHash is used as a header, inlined, so neither library needs it at run time.
 target_include_directories(berth_objects SYSTEM PRIVATE ${XXHASH_INCLUDE_DIRS})
 target_link_libraries(berth_objects PUBLIC berth_flags)
-set(berth_matrix_libraries "")
+# What the library links beyond the system's: a static program links it too.
+set(berth_private_libraries "")
 if(OPENBLAS_FOUND)
-  set(berth_matrix_libraries openblas)
+  list(APPEND berth_private_libraries openblas)
   target_include_directories(berth_objects SYSTEM PRIVATE ${OPENBLAS_INCLUDE_DIRS})
   set_source_files_properties(
     "${PROJECT_SOURCE_DIR}/src/device/cpu/kernel_gemm_library.c"
@@ -26,8 +27,14 @@ endif()
 add_library(berth SHARED $<TARGET_OBJECTS:berth_objects>)
 add_library(berth_static STATIC $<TARGET_OBJECTS:berth_objects>)
 set_target_properties(berth_static PROPERTIES OUTPUT_NAME berth)
-set_target_properties(berth PROPERTIES VERSION ${PROJECT_VERSION}
-                                       SOVERSION ${PROJECT_VERSION_MAJOR})
+# While the major version is 0, every minor version may change the binary interface: it is part of
+# the SONAME and of the symbols' version, as it is for find_package (SameMinorVersion).
+set(berth_abi_version "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+set(berth_version_script "${PROJECT_BINARY_DIR}/berth.map")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/berth.map.in" "${berth_version_script}" @ONLY)
+set_target_properties(berth PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${berth_abi_version}
+                                       LINK_DEPENDS "${berth_version_script}")
+target_link_options(berth PRIVATE "-Wl,--version-script=${berth_version_script}")
 if(berth_host_jemalloc)
   add_dependencies(berth berth_jemalloc)
   add_dependencies(berth_static berth_jemalloc)
@@ -40,7 +47,7 @@ if(berth_host_jemalloc)
 endif()
 foreach(library berth berth_static)
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
-  target_link_libraries(${library} PRIVATE "$<BUILD_INTERFACE:berth_flags>" ${berth_matrix_libraries}
+  target_link_libraries(${library} PRIVATE "$<BUILD_INTERFACE:berth_flags>" ${berth_private_libraries}
                                            Threads::Threads m ${CMAKE_DL_LIBS})
   target_include_directories(
     ${library} INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"

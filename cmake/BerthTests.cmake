@@ -59,6 +59,9 @@ foreach(source IN LISTS berth_test_sources)
   berth_register_test(${name} ${label})
 endforeach()
 
+target_compile_definitions(
+  test_version PRIVATE "BERTH_TEST_PROJECT_VERSION=\"${PROJECT_VERSION}\"")
+
 foreach(name IN LISTS berth_examples)
   add_test(NAME examples/${name} COMMAND example-${name})
   berth_register_test(examples/${name} unit)

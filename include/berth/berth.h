@@ -15,5 +15,6 @@
 #include "berth/status.h"
 #include "berth/step.h"
 #include "berth/tensor.h"
+#include "berth/version.h"
 
 #endif // BERTH_BERTH_H

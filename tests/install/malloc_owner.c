@@ -4,7 +4,7 @@
 #include "owner.h"
 
 int main(void) {
-    int failures = use_berth();
+    int failures = use_berth() + expect_version();
     failures += expect_libc_allocator();
     return failures == 0 ? 0 : 1;
 }

@@ -3,7 +3,7 @@
 #include "owner.h"
 
 int main() {
-    int failures = use_berth();
+    int failures = use_berth() + expect_version();
     int* number = new int(7); // makes the program need operator new
     failures += *number - 7;
     delete number;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses Berth, then asks who owns the process's allocation functions. Shared by the C and the C++
-// program of this folder.
+// Uses Berth and asks for its version, then asks who owns the process's allocation functions.
+// Shared by the C and the C++ program of this folder.
 #ifndef BERTH_TESTS_INSTALL_OWNER_H
 #define BERTH_TESTS_INSTALL_OWNER_H
 
@@ -33,6 +33,20 @@ static int use_berth(void) {
     berth_context_release(context);
     berth_runtime_release(runtime);
     return status == BERTH_OK && result[3] == 2.0f ? 0 : 1;
+}
+
+/// Returns 0 when the library that runs is the one that the headers belong to.
+static int expect_version(void) {
+    char text[64];
+    snprintf(text,
+             sizeof text,
+             "%d.%d.%d",
+             BERTH_VERSION_MAJOR,
+             BERTH_VERSION_MINOR,
+             BERTH_VERSION_PATCH);
+    if (strcmp(berth_version(), text) == 0) return 0;
+    fprintf(stderr, "the library is %s, its headers are %s\n", berth_version(), text);
+    return 1;
 }
 
 /// Returns 0 when the function at `address` lies in a file whose name begins with `library`, else 1
