@@ -8,6 +8,7 @@
 #include "berth/host.h"
 #include "berth/log.h"
 #include "berth/op.h"
+#include "berth/op_register.h"
 #include "berth/ops.h"
 #include "berth/pack.h"
 #include "berth/runtime.h"

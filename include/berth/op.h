@@ -9,9 +9,13 @@
 extern "C" {
 #endif
 
-#define BERTH_OP_MAX_INPUTS 8   ///< operands of one op
-#define BERTH_OP_MAX_OUTPUTS 2  ///< results of one op
-#define BERTH_OP_PARAM_BYTES 96 ///< the most that the parameters of one op take
+#define BERTH_OP_MAX_INPUTS 8    ///< operands of one op
+#define BERTH_OP_MAX_OUTPUTS 3   ///< results of one op
+#define BERTH_OP_PARAM_BYTES 192 ///< the most that the parameters of one op take
+
+/// The size of an output's dimension that only the operands' data tell: what a shape rule writes
+/// for it, until the op's counting kernel has run.
+#define BERTH_DIM_COUNTED (-1)
 
 /// A function that computes items [begin, end) of a job. `worker` is 0 .. worker count - 1, a
 /// different one for each call that runs at the same time.
@@ -46,13 +50,16 @@ typedef struct berth_op_call {
 /// allocates nothing and cannot fail: all that can be wrong is found by the checks.
 typedef void (*berth_kernel)(const berth_op_call* call);
 
-/// What an op may do with the storage of its operands.
+/// Output 0 may take the place of moved operand `operand` (0 .. BERTH_OP_MAX_INPUTS - 1): same
+/// number of elements, elements of the same size. A flag of berth_op_desc. The kernel must have
+/// read an element of that operand before it writes there.
+#define BERTH_OP_IN_PLACE(operand) (1u << (operand))
+
+/// What else the runtime has to know of an op; flags of berth_op_desc.
 typedef enum berth_op_flags {
-    BERTH_OP_IN_PLACE_0 = 1u << 0, ///< output 0 may take the place of moved operand 0
-    BERTH_OP_IN_PLACE_1 = 1u << 1, ///< output 0 may take the place of moved operand 1
     /// Output 0 is operand 0 changed: the operand must be moved, and where it cannot be taken in
-    /// place its content is copied to a new tensor first.
-    BERTH_OP_UPDATES_0 = 1u << 2,
+    /// place its content is copied to a new tensor first. With BERTH_OP_IN_PLACE(0).
+    BERTH_OP_UPDATES_0 = 1u << 8,
 } berth_op_flags;
 
 /// Kinds of device that a kernel may be written for.
@@ -63,22 +70,36 @@ typedef enum berth_device_kind {
     BERTH_DEVICE_KIND_COUNT
 } berth_device_kind;
 
-/// A row of the op table.
+/// A row of the op table: what the built-in ops and those of berth_op_register() are described by.
+///
+/// For every call the runtime runs `infer`, then `check_data`, asks `scratch`, places outputs and
+/// workspace, and enqueues the kernel. An op with counting kernels places its workspace first, runs
+/// the counting kernel, waits for what it counted, and places its outputs then.
 typedef struct berth_op_desc {
-    size_t struct_size; ///< sizeof(berth_op_desc) compiled against
-    const char* name;   ///< as in error messages and traces
-    uint32_t min_inputs;
-    uint32_t max_inputs;
-    uint32_t output_count;
-    uint32_t flags; ///< berth_op_flags
+    size_t struct_size;    ///< sizeof(berth_op_desc) compiled against
+    const char* name;      ///< as in error messages and traces
+    uint32_t min_inputs;   ///< operands of a call, at least
+    uint32_t max_inputs;   ///< operands of a call, at most BERTH_OP_MAX_INPUTS
+    uint32_t output_count; ///< results, 1 .. BERTH_OP_MAX_OUTPUTS
+    uint32_t flags;        ///< BERTH_OP_IN_PLACE() and berth_op_flags
     /// Checks the operands and parameters and writes dtype, rank and dims of the outputs. Returns
     /// BERTH_OK, or an error after berth_op_fail(). Strides and data are filled in by the caller.
     berth_status (*infer)(berth_op_call* call);
+    /// Optional: looks at the operands' data, and refuses what makes no sense, such as an index out
+    /// of range. Called only where the device computes at once in memory that the host sees;
+    /// elsewhere kernels must bear any data.
+    berth_status (*check_data)(const berth_op_call* call);
     /// Workspace of the kernel in bytes, for checked operands; NULL means the op never uses any. An
     /// op that has this rule makes a scratch value at every call, also of zero bytes.
     uint64_t (*scratch)(const berth_op_call* call);
-    /// For each kind of device; NULL takes the back end's own kernel table.
+    /// For each kind of device; NULL takes the back end's own kernel table. The simulated device
+    /// runs the CPU's where it has none.
     berth_kernel kernels[BERTH_DEVICE_KIND_COUNT];
+    /// For ops whose shape rule writes BERTH_DIM_COUNTED: kernels that run before the outputs have
+    /// a place and write the missing size, an int64_t >= 0, to the beginning of the workspace (of
+    /// at least 8 bytes; the rest is handed on to the op's kernel as they leave it). Planned by the
+    /// sizes that were observed.
+    berth_kernel counters[BERTH_DEVICE_KIND_COUNT];
 } berth_op_desc;
 
 /// Records why a check refuses its operands; returns `status`. The text should not name the op or

@@ -4,21 +4,17 @@
 #ifndef BERTH_BASE_OP_MAP_H
 #define BERTH_BASE_OP_MAP_H
 
+// Every op that runs a kernel: X(ID, name), by families. Views (slice, transpose, reshape without a
+// copy) are not here: they place nothing and run nothing.
+
 // clang-format off
-/// Every op that runs a kernel: X(ID, name). Views (slice, transpose, reshape without a copy) are
-/// not here: they place nothing and run nothing.
-#define BERTH_OP_MAP(X)              \
+#define BERTH_OP_MAP_CREATE(X)       \
     X(FILL,        "full")           \
     X(ARANGE,      "arange")         \
-    X(RANDOM,      "random")         \
-    X(COPY,        "contiguous")     \
+    X(RANDOM,      "random")
+
+#define BERTH_OP_MAP_UNARY(X)        \
     X(CAST,        "cast")           \
-    X(ADD,         "add")            \
-    X(SUB,         "sub")            \
-    X(MUL,         "mul")            \
-    X(DIV,         "div")            \
-    X(MINIMUM,     "minimum")        \
-    X(MAXIMUM,     "maximum")        \
     X(AFFINE,      "affine")         \
     X(NEG,         "neg")            \
     X(EXP,         "exp")            \
@@ -27,20 +23,43 @@
     X(SIGMOID,     "sigmoid")        \
     X(RELU,        "relu")           \
     X(SILU,        "silu")           \
-    X(GELU,        "gelu")           \
+    X(GELU,        "gelu")
+
+#define BERTH_OP_MAP_BINARY(X)       \
+    X(ADD,         "add")            \
+    X(SUB,         "sub")            \
+    X(MUL,         "mul")            \
+    X(DIV,         "div")            \
+    X(MINIMUM,     "minimum")        \
+    X(MAXIMUM,     "maximum")
+
+#define BERTH_OP_MAP_REDUCE(X)       \
     X(SUM,         "sum")            \
     X(MEAN,        "mean")           \
     X(MAX,         "max")            \
     X(ARGMAX,      "argmax")         \
     X(SOFTMAX,     "softmax")        \
-    X(RMS_NORM,    "rms_norm")       \
+    X(RMS_NORM,    "rms_norm")
+
+#define BERTH_OP_MAP_MODEL(X)        \
     X(MATMUL,      "matmul")         \
     X(LINEAR,      "linear")         \
     X(ROPE,        "rope")           \
-    X(ATTENTION,   "attention")      \
-    X(EMBEDDING,   "embedding")      \
-    X(INDEX_COPY,  "index_copy")     \
+    X(ATTENTION,   "attention")
+
+#define BERTH_OP_MAP_INDEX(X)        \
+    X(COPY,        "contiguous")     \
     X(CAT,         "cat")            \
+    X(EMBEDDING,   "embedding")      \
+    X(INDEX_COPY,  "index_copy")
+
+#define BERTH_OP_MAP(X)              \
+    BERTH_OP_MAP_CREATE(X)           \
+    BERTH_OP_MAP_UNARY(X)            \
+    BERTH_OP_MAP_BINARY(X)           \
+    BERTH_OP_MAP_REDUCE(X)           \
+    BERTH_OP_MAP_MODEL(X)            \
+    BERTH_OP_MAP_INDEX(X)            \
     X(NOOP,        "noop")
 // clang-format on
 

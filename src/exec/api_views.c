@@ -312,7 +312,7 @@ static berth_status make_empty(berth_context* ctx,
                               BERTH_EVENT_ALLOC,
                               1,
                               (uint32_t)shape->rank | (uint32_t)shape->dtype << 8);
-    return berth_context_new_tensor(ctx, shape, bytes, out_tensor);
+    return berth_context_new_tensor(ctx, shape, bytes, 0, out_tensor);
 }
 
 berth_tensor* berth_empty(berth_context* ctx,

@@ -7,7 +7,7 @@
 /// What dispatch knows of one call of an op.
 typedef struct op_state {
     const berth_op_desc* desc;
-    berth_op_id op;
+    uint32_t op;                                 ///< a berth_op_id, or a registered op's number
     berth_tensor* operands[BERTH_OP_MAX_INPUTS]; ///< untagged
     uint32_t loaded;                             ///< operands whose views are filled in
     uint32_t moved;         ///< bit i: operand i's reference is ours; REPLACED: so is `replaced`
@@ -15,13 +15,16 @@ typedef struct op_state {
     berth_tensor* replaced; ///< with REPLACED: operand 0 as it was handed over
     uint32_t in_place;      ///< operand that output 0 continues, or NOT_IN_PLACE
     bool has_shared;        ///< an operand is another context's
-    uint64_t output_bytes;
+    bool is_counted;        ///< the outputs' sizes are known once the counting kernel has run
+    uint64_t output_bytes[BERTH_OP_MAX_OUTPUTS];
     size_t params_bytes;
+    berth_tensor** results; ///< [call.output_count], the caller's
     berth_op_call call;
 } op_state;
 
 #define NOT_IN_PLACE UINT32_MAX
 static const uint32_t REPLACED = UINT32_C(1) << 31;
+static const uint32_t IN_PLACE_MASK = (UINT32_C(1) << BERTH_OP_MAX_INPUTS) - 1;
 
 /// Gives back the references that were handed over.
 static void drop_moved(berth_context* context, const op_state* state) {
@@ -48,11 +51,10 @@ void berth_context_drop_moved(berth_context* context, berth_tensor* const* opera
     }
 }
 
-static berth_tensor* refuse(berth_context* context, op_state* state, berth_status status) {
+static void refuse(berth_context* context, op_state* state, berth_status status) {
     const bool has_views = state->loaded == state->call.input_count;
     berth_context_fail(context, status, state->desc->name, has_views ? &state->call : NULL);
     drop_moved(context, state);
-    return NULL;
 }
 
 /// Prepares an operand that another context made.
@@ -101,7 +103,6 @@ static berth_status check_moves(const op_state* state) {
 
 /// Whether output 0 may continue the storage of operand `index`: nobody else can see it.
 static bool may_continue(const berth_context* context, const op_state* state, uint32_t index) {
-    if ((state->moved & (1u << index)) == 0) return false;
     const berth_tensor* tensor = state->operands[index];
     const berth_storage* storage = tensor->storage;
     if (atomic_load_explicit(&tensor->refs, memory_order_acquire) != 1 ||
@@ -115,7 +116,12 @@ static bool may_continue(const berth_context* context, const op_state* state, ui
     const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
     const uint64_t bytes = (uint64_t)berth_shape_count(tensor->rank, tensor->dims) /
                            info->block_values * info->block_bytes;
-    if (bytes != state->output_bytes) return false;
+    if (bytes != state->output_bytes[0]) return false;
+    // an operand that broadcasts may have as many bytes in fewer elements
+    const berth_view* out = &state->call.outputs[0];
+    if (tensor->dtype != (uint32_t)out->dtype &&
+        berth_shape_count(tensor->rank, tensor->dims) != berth_shape_count(out->rank, out->dims))
+        return false;
     // views would show in the storage's count; the same handle twice does not
     for (uint32_t i = 0; i < state->call.input_count; ++i)
         if (i != index && state->operands[i] == tensor) return false;
@@ -124,11 +130,12 @@ static bool may_continue(const berth_context* context, const op_state* state, ui
 
 static void choose_in_place(const berth_context* context, op_state* state) {
     state->in_place = NOT_IN_PLACE;
-    const uint32_t flags = state->desc->flags;
-    if ((flags & BERTH_OP_IN_PLACE_0) != 0 && may_continue(context, state, 0)) {
-        state->in_place = 0;
-    } else if ((flags & BERTH_OP_IN_PLACE_1) != 0 && may_continue(context, state, 1)) {
-        state->in_place = 1;
+    if (state->moved == 0 || state->is_counted) return;
+    const uint32_t allowed = state->desc->flags & state->moved & IN_PLACE_MASK;
+    for (uint32_t i = 0; allowed >> i != 0; ++i) {
+        if ((allowed >> i & 1u) == 0 || !may_continue(context, state, i)) continue;
+        state->in_place = i;
+        return;
     }
 }
 
@@ -163,13 +170,40 @@ static void continue_tensor(op_state* state) {
     }
 }
 
-/// Checks, shape, size in bytes; nothing has happened yet.
+/// True if some size of an output is to be counted.
+static bool is_counted(const berth_op_call* call) {
+    for (uint32_t i = 0; i < call->output_count; ++i) {
+        const berth_view* out = &call->outputs[i];
+        for (int32_t d = 0; d < out->rank; ++d)
+            if (out->dims[d] == BERTH_DIM_COUNTED) return true;
+    }
+    return false;
+}
+
+static berth_status lay_out(op_state* state) {
+    for (uint32_t i = 0; i < state->call.output_count; ++i)
+        BERTH_TRY(berth_shape_lay_out(&state->call.outputs[i], &state->output_bytes[i]));
+    return BERTH_OK;
+}
+
+/// The kernel that a table has for the device; the simulated one borrows the CPU's.
+static berth_kernel kernel_of(const berth_kernel* kernels, const berth_device* device) {
+    const berth_kernel kernel = kernels[device->kind];
+    if (kernel == NULL && device->kind == BERTH_DEVICE_SIM) return kernels[BERTH_DEVICE_CPU];
+    return kernel;
+}
+
+/// Checks, shapes, sizes in bytes; nothing has happened yet.
 static berth_status infer(berth_context* context, op_state* state) {
+    const berth_op_desc* desc = state->desc;
     BERTH_TRY(load_operands(context, state));
     BERTH_TRY(check_moves(state));
-    BERTH_TRY(state->desc->infer(&state->call));
-    berth_view* out = &state->call.outputs[0];
-    return berth_shape_lay_out(out, &state->output_bytes);
+    BERTH_TRY(desc->infer(&state->call));
+    if (desc->check_data != NULL && !berth_device_is_async(context->home.stream->device))
+        BERTH_TRY(desc->check_data(&state->call));
+    state->is_counted =
+        kernel_of(desc->counters, context->home.stream->device) != NULL && is_counted(&state->call);
+    return state->is_counted ? BERTH_OK : lay_out(state);
 }
 
 static void note_shared_uses(berth_context* context, const op_state* state) {
@@ -179,8 +213,95 @@ static void note_shared_uses(berth_context* context, const op_state* state) {
     }
 }
 
-/// Places, launches, releases. The output, or NULL with nothing changed.
-static berth_tensor* execute(berth_context* context, op_state* state) {
+/// Runs the counting kernel, waits for it, and completes the outputs' shapes.
+static berth_status count_outputs(berth_context* context, op_state* state) {
+    berth_op_call* call = &state->call;
+    berth_stream* stream = context->home.stream;
+    int64_t count = -1;
+    if (call->scratch_bytes < sizeof count)
+        return berth_fail(BERTH_ERR_STATE, "an op that counts needs a workspace for the count");
+    BERTH_TRY(berth_stream_launch(
+        stream, kernel_of(state->desc->counters, stream->device), call, state->params_bytes));
+    BERTH_TRY(
+        berth_stream_copy(stream, &count, call->scratch, sizeof count, BERTH_COPY_DEVICE_TO_HOST));
+    BERTH_TRY(berth_stream_drain(stream));
+    if (count < 0) return berth_fail(BERTH_ERR_STATE, "the op counted %" PRId64, count);
+    for (uint32_t i = 0; i < call->output_count; ++i) {
+        berth_view* out = &call->outputs[i];
+        for (int32_t d = 0; d < out->rank; ++d)
+            if (out->dims[d] == BERTH_DIM_COUNTED) out->dims[d] = count;
+    }
+    return lay_out(state);
+}
+
+/// Gives back outputs [0, count) but the one in place.
+static void drop_results(berth_context* context, op_state* state, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+        if (i > 0 || state->in_place == NOT_IN_PLACE)
+            berth_tensor_drop(state->results[i], &context->home);
+        state->results[i] = NULL;
+    }
+}
+
+/// Gives every output its memory, or none.
+static berth_status place_results(berth_context* context, op_state* state) {
+    berth_op_call* call = &state->call;
+    const uint32_t flags = state->is_counted ? BERTH_VALUE_DATA : 0;
+    uint32_t i = 0;
+    if (state->in_place != NOT_IN_PLACE) {
+        state->results[0] = state->operands[state->in_place];
+        call->outputs[0].data = berth_tensor_data(state->results[0]);
+        i = 1;
+    }
+    for (; i < call->output_count; ++i) {
+        const berth_status status = berth_context_new_tensor(
+            context, &call->outputs[i], state->output_bytes[i], flags, &state->results[i]);
+        if (status != BERTH_OK) {
+            drop_results(context, state, i);
+            return status;
+        }
+        call->outputs[i].data = berth_tensor_data(state->results[i]);
+    }
+    return BERTH_OK;
+}
+
+static berth_status launch(berth_context* context, op_state* state) {
+    const berth_device* device = context->home.stream->device;
+    berth_kernel kernel = kernel_of(state->desc->kernels, device);
+    if (kernel == NULL) kernel = device->kernels[state->op];
+    return berth_stream_launch(context->home.stream, kernel, &state->call, state->params_bytes);
+}
+
+static berth_status take_scratch(berth_context* context, op_state* state, berth_temporary* out) {
+    berth_op_call* call = &state->call;
+    const berth_status status =
+        berth_temporary_take(context, context->run, call->scratch_bytes, BERTH_VALUE_SCRATCH, out);
+    call->scratch = out->data;
+    return status;
+}
+
+/// Places outputs and scratch, in the order that E1 gives, and launches.
+static berth_status place_and_launch(berth_context* context, op_state* state) {
+    const bool has_scratch = state->desc->scratch != NULL;
+    berth_temporary scratch = {0};
+    berth_status status = BERTH_OK;
+    if (state->is_counted) {
+        BERTH_TRY(take_scratch(context, state, &scratch));
+        status = count_outputs(context, state);
+        if (status == BERTH_OK) status = place_results(context, state);
+    } else {
+        BERTH_TRY(place_results(context, state));
+        if (has_scratch) status = take_scratch(context, state, &scratch);
+    }
+    const bool is_placed = state->results[0] != NULL;
+    if (status == BERTH_OK) status = launch(context, state);
+    if (has_scratch) berth_temporary_give(context, &scratch);
+    if (status != BERTH_OK && is_placed) drop_results(context, state, state->call.output_count);
+    return status;
+}
+
+/// Places, launches, releases. Nothing has changed if it fails.
+static berth_status execute(berth_context* context, op_state* state) {
     berth_op_call* call = &state->call;
     const bool has_scratch = state->desc->scratch != NULL;
     const bool is_in_place = state->in_place != NOT_IN_PLACE;
@@ -191,38 +312,63 @@ static berth_tensor* execute(berth_context* context, op_state* state) {
         berth_run_begin_event(context,
                               run,
                               state->op,
-                              (is_in_place ? 0u : 1u) + (has_scratch ? 1u : 0u),
+                              call->output_count - (is_in_place ? 1u : 0u) +
+                                  (has_scratch ? 1u : 0u),
                               (uint32_t)out->rank | (uint32_t)out->dtype << 8);
     }
-    berth_tensor* output = is_in_place ? state->operands[state->in_place] : NULL;
-    berth_status status = BERTH_OK;
-    if (!is_in_place)
-        status = berth_context_new_tensor(context, &call->outputs[0], state->output_bytes, &output);
-    if (status != BERTH_OK) return refuse(context, state, status);
-    call->outputs[0].data = berth_tensor_data(output);
-    berth_temporary scratch = {0};
-    if (has_scratch)
-        status =
-            berth_temporary_take(context, run, call->scratch_bytes, BERTH_VALUE_SCRATCH, &scratch);
-    call->scratch = scratch.data;
-    if (status == BERTH_OK) {
-        const berth_device* device = context->home.stream->device;
-        berth_kernel kernel = state->desc->kernels[device->kind];
-        if (kernel == NULL) kernel = device->kernels[state->op];
-        status = berth_stream_launch(context->home.stream, kernel, call, state->params_bytes);
-        if (has_scratch) berth_temporary_give(context, &scratch);
-    }
-    if (status != BERTH_OK) {
-        if (!is_in_place) berth_tensor_drop(output, &context->home);
-        return refuse(context, state, status);
-    }
+    BERTH_TRY(place_and_launch(context, state));
     if (state->has_shared) note_shared_uses(context, state);
     if (is_in_place) {
         continue_tensor(state);
         state->moved &= ~(1u << state->in_place);
     }
     if (state->moved != 0) drop_moved(context, state);
-    return output;
+    return BERTH_OK;
+}
+
+/// One call of a built-in or a registered op. `results` [result_count] are NULL if it fails.
+static void dispatch(berth_context* context,
+                     const berth_op_desc* desc,
+                     uint32_t op,
+                     berth_tensor* const* operands,
+                     uint32_t operand_count,
+                     const void* params,
+                     size_t params_bytes,
+                     berth_tensor** results,
+                     uint32_t result_count) {
+    op_state state;
+    state.desc = desc;
+    state.op = op;
+    state.loaded = 0;
+    state.moved = 0;
+    state.excess = 0;
+    state.has_shared = false;
+    state.params_bytes = params_bytes;
+    state.results = results;
+    state.call.input_count = operand_count;
+    state.call.output_count = result_count;
+    state.call.params = params;
+    state.call.team = context->home.stream->device->team;
+    state.call.batch_invariant = context->runtime->batch_invariant;
+    for (uint32_t i = 0; i < result_count; ++i)
+        results[i] = NULL;
+    for (uint32_t i = 0; i < operand_count; ++i) {
+        state.operands[i] = berth_untag(operands[i]);
+        state.moved |= (uint32_t)berth_is_moved(operands[i]) << i;
+    }
+    if ((state.moved & (state.moved - 1)) != 0) find_excess_moves(&state);
+    if (context->error != BERTH_OK) {
+        drop_moved(context, &state);
+        return;
+    }
+    berth_status status = infer(context, &state);
+    if (status == BERTH_OK) {
+        choose_in_place(context, &state);
+        if ((desc->flags & BERTH_OP_UPDATES_0) != 0 && state.in_place != 0)
+            status = copy_target(context, &state);
+        if (status == BERTH_OK) status = execute(context, &state);
+    }
+    if (status != BERTH_OK) refuse(context, &state, status);
 }
 
 berth_tensor* berth_dispatch_locked(berth_context* context,
@@ -231,36 +377,17 @@ berth_tensor* berth_dispatch_locked(berth_context* context,
                                     uint32_t operand_count,
                                     const void* params,
                                     size_t params_bytes) {
-    op_state state;
-    state.desc = &berth_op_table[op];
-    state.op = op;
-    state.loaded = 0;
-    state.moved = 0;
-    state.excess = 0;
-    state.has_shared = false;
-    state.params_bytes = params_bytes;
-    state.call.input_count = operand_count;
-    state.call.output_count = 1;
-    state.call.params = params;
-    state.call.team = context->home.stream->device->team;
-    state.call.batch_invariant = context->runtime->batch_invariant;
-    for (uint32_t i = 0; i < operand_count; ++i) {
-        state.operands[i] = berth_untag(operands[i]);
-        state.moved |= (uint32_t)berth_is_moved(operands[i]) << i;
-    }
-    if ((state.moved & (state.moved - 1)) != 0) find_excess_moves(&state);
-    if (context->error != BERTH_OK) {
-        drop_moved(context, &state);
-        return NULL;
-    }
-    berth_status status = infer(context, &state);
-    if (status != BERTH_OK) return refuse(context, &state, status);
-    choose_in_place(context, &state);
-    if ((state.desc->flags & BERTH_OP_UPDATES_0) != 0 && state.in_place != 0) {
-        status = copy_target(context, &state);
-        if (status != BERTH_OK) return refuse(context, &state, status);
-    }
-    return execute(context, &state);
+    berth_tensor* result;
+    dispatch(context,
+             &berth_op_table[op],
+             op,
+             operands,
+             operand_count,
+             params,
+             params_bytes,
+             &result,
+             1);
+    return result;
 }
 
 berth_tensor* berth_dispatch(berth_context* context,
@@ -275,4 +402,94 @@ berth_tensor* berth_dispatch(berth_context* context,
         berth_dispatch_locked(context, op, operands, operand_count, params, params_bytes);
     berth_home_unlock(&context->home);
     return output;
+}
+
+void berth_dispatch_many(berth_context* context,
+                         berth_op_id op,
+                         berth_tensor* const* operands,
+                         uint32_t operand_count,
+                         const void* params,
+                         size_t params_bytes,
+                         berth_tensor** results,
+                         uint32_t result_count) {
+    for (uint32_t i = 0; i < result_count; ++i)
+        results[i] = NULL;
+    if (context == NULL || berth_home_is_forked(&context->home)) return;
+    berth_home_lock(&context->home);
+    dispatch(context,
+             &berth_op_table[op],
+             op,
+             operands,
+             operand_count,
+             params,
+             params_bytes,
+             results,
+             result_count);
+    berth_home_unlock(&context->home);
+}
+
+/// What is wrong with a call of a registered op before anything is looked at.
+static berth_status check_apply(const berth_context* context,
+                                const berth_op* op,
+                                berth_tensor* const* operands,
+                                size_t operand_count,
+                                size_t params_bytes,
+                                berth_tensor* const* out_more) {
+    if (op == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the op is NULL");
+    const berth_op_desc* desc = &op->desc;
+    if (op->runtime != context->runtime)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the op is registered with another runtime");
+    if (operand_count < desc->min_inputs || operand_count > desc->max_inputs)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "%zu operands, not %" PRIu32 " to %" PRIu32,
+                          operand_count,
+                          desc->min_inputs,
+                          desc->max_inputs);
+    if (operands == NULL && operand_count > 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the operands are missing");
+    if (params_bytes > BERTH_OP_PARAM_BYTES)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "%zu bytes of parameters, %d at most",
+                          params_bytes,
+                          BERTH_OP_PARAM_BYTES);
+    if (out_more == NULL && desc->output_count > 1)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "there is no place for results 1 .. %" PRIu32,
+                          desc->output_count - 1);
+    return BERTH_OK;
+}
+
+berth_tensor* berth_apply(berth_context* ctx,
+                          const berth_op* op,
+                          berth_tensor* const* operands,
+                          size_t operand_count,
+                          const void* params,
+                          size_t params_bytes,
+                          berth_tensor** out_more) {
+    const uint32_t more = op != NULL && out_more != NULL ? op->desc.output_count - 1 : 0;
+    for (uint32_t i = 0; i < more; ++i)
+        out_more[i] = NULL;
+    if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
+    berth_tensor* results[BERTH_OP_MAX_OUTPUTS] = {NULL};
+    berth_home_lock(&ctx->home);
+    const berth_status status =
+        check_apply(ctx, op, operands, operand_count, params_bytes, out_more);
+    if (status != BERTH_OK) {
+        berth_context_fail(ctx, status, op != NULL ? op->desc.name : "apply", NULL);
+        if (operands != NULL) berth_context_drop_moved(ctx, operands, operand_count);
+    } else {
+        dispatch(ctx,
+                 &op->desc,
+                 op->id,
+                 operands,
+                 (uint32_t)operand_count,
+                 params,
+                 params_bytes,
+                 results,
+                 op->desc.output_count);
+    }
+    berth_home_unlock(&ctx->home);
+    for (uint32_t i = 0; i < more; ++i)
+        out_more[i] = results[i + 1];
+    return results[0];
 }

@@ -18,6 +18,7 @@
 
 #include "base/options.h"
 #include "base/thread.h"
+#include "berth/op_register.h"
 #include "berth/ops.h"
 #include "berth/step.h"
 #include "memory/arena.h"
@@ -31,6 +32,7 @@
 enum {
     BERTH_EVENT_ALLOC = BERTH_OP_COUNT, ///< an allocation without an op
     BERTH_EVENT_STEP,                   ///< the begin of a nested step
+    BERTH_EVENT_REGISTERED,             ///< the first registered op; the others follow
 };
 
 typedef enum berth_run_mode {
@@ -97,6 +99,14 @@ typedef struct berth_run {
     struct berth_run* child; ///< kept for the next nested step
 } berth_run;
 
+/// An op of the user's. Lives as long as its runtime.
+struct berth_op {
+    berth_op_desc desc; ///< `name` is ours
+    uint32_t id;        ///< beyond the built-in ones
+    berth_runtime* runtime;
+    struct berth_op* next;
+};
+
 /// Recent use of memory, for BERTH_KEEP=auto.
 typedef struct berth_use_trend {
     double mean;
@@ -121,6 +131,8 @@ struct berth_runtime {
     berth_step_entry* first_step;
     berth_step_entry* last_step;
     size_t step_count;
+    berth_op* first_op; ///< the latest
+    uint32_t op_count;
     berth_context* first_context;
     char buckets[BERTH_OPTION_TEXT_BYTES];
 };
@@ -148,6 +160,9 @@ static inline berth_context* berth_home_context(berth_home* home) {
 
 /// Adds a reference: a context keeps its runtime until its last tensor is gone.
 void berth_runtime_retain(berth_runtime* runtime);
+
+/// Frees the registered ops.
+void berth_runtime_destroy_ops(berth_runtime* runtime);
 
 /// Makes BERTH_MODE=system take storage from `bypass` instead of libc: for benchmarks of
 /// allocators. Copied; before the first context.
@@ -181,6 +196,17 @@ berth_tensor* berth_dispatch_locked(berth_context* context,
                                     uint32_t operand_count,
                                     const void* params,
                                     size_t params_bytes);
+
+/// As berth_dispatch, for ops with several outputs: the first `result_count` of them, in `results`;
+/// all NULL if it fails.
+void berth_dispatch_many(berth_context* context,
+                         berth_op_id op,
+                         berth_tensor* const* operands,
+                         uint32_t operand_count,
+                         const void* params,
+                         size_t params_bytes,
+                         berth_tensor** results,
+                         uint32_t result_count);
 
 /// The tensor behind a handle, without berth_move()'s tag.
 static inline berth_tensor* berth_untag(const berth_tensor* operand) {

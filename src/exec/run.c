@@ -133,10 +133,11 @@ static void count_pool_bytes(berth_run* run, uint64_t rounded_bytes) {
 berth_status berth_run_place_in_pool(berth_context* context,
                                      berth_run* run,
                                      berth_storage* storage,
-                                     const berth_view* shape) {
+                                     const berth_view* shape,
+                                     uint32_t flags) {
     BERTH_TRY(berth_storage_take_from_pool(&context->home, storage, &run->reservation));
     if (run->mode == BERTH_RUN_MODE_RECORD)
-        record_value(run, 0, (uint8_t)shape->dtype, shape->rank, shape->dims);
+        record_value(run, flags, (uint8_t)shape->dtype, shape->rank, shape->dims);
     if (run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_OK;
     storage->ledger = &run->ledger;
     storage->value = run->next_value;

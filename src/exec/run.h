@@ -23,11 +23,13 @@ bool berth_run_add_overdue(berth_context* context,
                            const uint32_t* value,
                            const uint32_t* end);
 
-/// Serves a value from the pool: recorded, or not placed by its plan.
+/// Serves a value from the pool: recorded with `flags` (berth_value_flags), or not placed by its
+/// plan.
 BERTH_NODISCARD berth_status berth_run_place_in_pool(berth_context* context,
                                                      berth_run* run,
                                                      berth_storage* storage,
-                                                     const berth_view* shape);
+                                                     const berth_view* shape,
+                                                     uint32_t flags);
 
 /// Looks whether [begin, begin + bytes) is clear of stretches whose values live on.
 static inline bool berth_overdue_is_clear(const berth_home* home,
@@ -97,13 +99,14 @@ static inline unsigned char* berth_run_planned_address(const berth_home* home,
 BERTH_NODISCARD static inline berth_status berth_run_place(berth_context* context,
                                                            berth_run* run,
                                                            berth_storage* storage,
-                                                           const berth_view* shape) {
+                                                           const berth_view* shape,
+                                                           uint32_t flags) {
     if (run->mode != BERTH_RUN_MODE_REPLAY)
-        return berth_run_place_in_pool(context, run, storage, shape);
+        return berth_run_place_in_pool(context, run, storage, shape, flags);
     const uint32_t value = run->next_value;
     unsigned char* data =
         berth_run_planned_address(&context->home, run, value, storage->rounded_bytes);
-    if (data == NULL) return berth_run_place_in_pool(context, run, storage, shape);
+    if (data == NULL) return berth_run_place_in_pool(context, run, storage, shape, flags);
     if (context->home.poisons) BERTH_UNPOISON_REGION(data, storage->size_bytes);
     storage->data = data;
     storage->kind = BERTH_STORAGE_FRAME;
@@ -118,10 +121,11 @@ BERTH_NODISCARD static inline berth_status berth_run_place(berth_context* contex
 }
 
 /// A dense tensor on a new storage of undefined content, of `shape` and its `bytes`; inside an
-/// event that has been begun.
+/// event that has been begun. `flags` is 0, or BERTH_VALUE_DATA for a size that depends on data.
 BERTH_NODISCARD static inline berth_status berth_context_new_tensor(berth_context* context,
                                                                     const berth_view* shape,
                                                                     uint64_t bytes,
+                                                                    uint32_t flags,
                                                                     berth_tensor** out_tensor) {
     berth_home* home = &context->home;
     berth_tensor* tensor = berth_tensor_new_on_storage(home);
@@ -130,7 +134,7 @@ BERTH_NODISCARD static inline berth_status berth_context_new_tensor(berth_contex
     storage->size_bytes = bytes;
     storage->rounded_bytes = berth_round_up(bytes, BERTH_ALIGNMENT);
     berth_run* run = context->run;
-    const berth_status status = run != NULL ? berth_run_place(context, run, storage, shape)
+    const berth_status status = run != NULL ? berth_run_place(context, run, storage, shape, flags)
                                             : berth_storage_take_from_pool(home, storage, NULL);
     if (status != BERTH_OK) {
         berth_tensor_discard(home, tensor);

@@ -106,6 +106,7 @@ static void destroy(berth_runtime* runtime) {
         berth_step_entry_destroy(host, entry);
         entry = next;
     }
+    berth_runtime_destroy_ops(runtime);
     berth_store_destroy(runtime->store);
     berth_device_destroy(runtime->device);
     if (runtime->has_lock) berth_mutex_fini(&runtime->lock);

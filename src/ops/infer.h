@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "berth/op.h"
+#include "tensor/shape.h"
 
 berth_status berth_infer_fill(berth_op_call* call);
 berth_status berth_infer_arange(berth_op_call* call);
@@ -32,6 +33,45 @@ berth_status berth_infer_attention(berth_op_call* call);
 berth_status berth_infer_embedding(berth_op_call* call);
 berth_status berth_infer_index_copy(berth_op_call* call);
 berth_status berth_infer_cat(berth_op_call* call);
+
+/// Refuses an operand's type with a sentence that says what would do.
+berth_status berth_infer_refuse_dtype(berth_dtype dtype, const char* accepted);
+
+/// Refuses what is not f32, f16 or bf16.
+berth_status berth_infer_check_float(const berth_view* x);
+
+/// Refuses operands with a plain sentence.
+berth_status berth_infer_invalid(const char* text);
+berth_status berth_infer_unsupported(const char* text);
+
+/// True for i32 and i64.
+static inline bool berth_infer_is_index(const berth_view* x) {
+    return x->dtype == BERTH_I32 || x->dtype == BERTH_I64;
+}
+
+/// True if the elements of each row, along the last dimension, lie side by side.
+static inline bool berth_infer_has_dense_rows(const berth_view* x) {
+    return x->rank == 0 || x->dims[x->rank - 1] <= 1 || x->strides[x->rank - 1] == 1;
+}
+
+static inline bool berth_infer_is_dense(const berth_view* x) {
+    return berth_shape_is_dense(x->dtype, x->rank, x->dims, x->strides);
+}
+
+/// Type, rank and sizes of a new tensor; the byte count is checked by the caller of the rule.
+berth_status berth_infer_set_new(berth_view* out,
+                                 berth_dtype dtype,
+                                 int64_t rank,
+                                 const int64_t* dims);
+
+static inline void berth_infer_set_shape(berth_view* out,
+                                         berth_dtype dtype,
+                                         int32_t rank,
+                                         const int64_t* dims) {
+    out->dtype = dtype;
+    out->rank = rank;
+    if (rank > 0) memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
+}
 
 /// Gives `out` the dtype and shape of `in`.
 static inline void berth_infer_set_like(berth_view* out, const berth_view* in) {

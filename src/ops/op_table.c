@@ -6,9 +6,9 @@
 #include "device/cpu/kernel_matrix.h"
 #include "ops/infer.h"
 
-#define IN_PLACE BERTH_OP_IN_PLACE_0
-#define IN_PLACE_BOTH (BERTH_OP_IN_PLACE_0 | BERTH_OP_IN_PLACE_1)
-#define UPDATES (BERTH_OP_IN_PLACE_0 | BERTH_OP_UPDATES_0)
+#define IN_PLACE BERTH_OP_IN_PLACE(0)
+#define IN_PLACE_BOTH (BERTH_OP_IN_PLACE(0) | BERTH_OP_IN_PLACE(1))
+#define UPDATES (BERTH_OP_IN_PLACE(0) | BERTH_OP_UPDATES_0)
 
 // The names are those of the list of ids.
 #define OP_NAME(id, name) static const char name_##id[] = name;
@@ -25,17 +25,13 @@ BERTH_OP_MAP(OP_NAME)
 
 const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     //  id          operands  flags          checks       workspace
+    // creation
     ROW(FILL,       0, 0,    0,             fill,        NULL),
     ROW(ARANGE,     0, 0,    0,             arange,      NULL),
     ROW(RANDOM,     0, 0,    0,             random,      NULL),
-    ROW(COPY,       1, 1,    0,             copy,        NULL),
+
+    // one operand
     ROW(CAST,       1, 1,    0,             cast,        NULL),
-    ROW(ADD,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
-    ROW(SUB,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
-    ROW(MUL,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
-    ROW(DIV,        2, 2,    IN_PLACE_BOTH, div,         NULL),
-    ROW(MINIMUM,    2, 2,    IN_PLACE_BOTH, binary,      NULL),
-    ROW(MAXIMUM,    2, 2,    IN_PLACE_BOTH, binary,      NULL),
     ROW(AFFINE,     1, 1,    IN_PLACE,      float_unary, NULL),
     ROW(NEG,        1, 1,    IN_PLACE,      neg,         NULL),
     ROW(EXP,        1, 1,    IN_PLACE,      float_unary, NULL),
@@ -45,19 +41,35 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     ROW(RELU,       1, 1,    IN_PLACE,      float_unary, NULL),
     ROW(SILU,       1, 1,    IN_PLACE,      float_unary, NULL),
     ROW(GELU,       1, 1,    IN_PLACE,      float_unary, NULL),
+
+    // two operands
+    ROW(ADD,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
+    ROW(SUB,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
+    ROW(MUL,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
+    ROW(DIV,        2, 2,    IN_PLACE_BOTH, div,         NULL),
+    ROW(MINIMUM,    2, 2,    IN_PLACE_BOTH, binary,      NULL),
+    ROW(MAXIMUM,    2, 2,    IN_PLACE_BOTH, binary,      NULL),
+
+    // reductions and norms
     ROW(SUM,        1, 1,    0,             sum,         NULL),
     ROW(MEAN,       1, 1,    0,             mean,        NULL),
     ROW(MAX,        1, 1,    0,             max,         NULL),
     ROW(ARGMAX,     1, 1,    0,             argmax,      NULL),
     ROW(SOFTMAX,    1, 1,    IN_PLACE,      softmax,     NULL),
     ROW(RMS_NORM,   2, 2,    IN_PLACE,      rms_norm,    NULL),
+
+    // products, attention
     ROW(MATMUL,     2, 2,    0,             matmul,      berth_cpu_matmul_scratch),
     ROW(LINEAR,     2, 3,    0,             linear,      berth_cpu_linear_scratch),
     ROW(ROPE,       2, 3,    IN_PLACE,      rope,        NULL),
     ROW(ATTENTION,  3, 3,    0,             attention,   berth_cpu_attention_scratch),
+
+    // layout and indices
+    ROW(COPY,       1, 1,    0,             copy,        NULL),
+    ROW(CAT,        1, BERTH_OP_MAX_INPUTS, 0, cat,      NULL),
     ROW(EMBEDDING,  2, 2,    0,             embedding,   NULL),
     ROW(INDEX_COPY, 3, 3,    UPDATES,       index_copy,  NULL),
-    ROW(CAT,        1, BERTH_OP_MAX_INPUTS, 0, cat,      NULL),
+
     ROW(NOOP,       1, 1,    IN_PLACE,      any_unary,   NULL),
 };
 // clang-format on

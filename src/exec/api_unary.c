@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public ops on one operand.
+#include "exec/api.h"
+
+#define DEFINE_UNARY(name, ID)                                                                     \
+    berth_tensor* berth_##name(berth_context* ctx, berth_tensor* x) {                              \
+        return berth_api_dispatch_one(ctx, BERTH_OP_##ID, x);                                      \
+    }
+DEFINE_UNARY(neg, NEG)
+DEFINE_UNARY(exp, EXP)
+DEFINE_UNARY(sqrt, SQRT)
+DEFINE_UNARY(tanh, TANH)
+DEFINE_UNARY(sigmoid, SIGMOID)
+DEFINE_UNARY(relu, RELU)
+DEFINE_UNARY(silu, SILU)
+DEFINE_UNARY(gelu, GELU)
+
+berth_tensor* berth_affine(berth_context* ctx, berth_tensor* x, float scale, float shift) {
+    const berth_affine_params params = {.scale = scale, .shift = shift};
+    berth_tensor* const operands[1] = {x};
+    return berth_dispatch(ctx, BERTH_OP_AFFINE, operands, 1, &params, sizeof params);
+}

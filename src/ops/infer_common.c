@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the checks and shape rules share.
+#include <inttypes.h>
+#include <string.h>
+
+#include "ops/infer.h"
+
+static const char* dtype_name(berth_dtype dtype) { return berth_dtype_info_of(dtype)->name; }
+
+berth_status berth_infer_refuse_dtype(berth_dtype dtype, const char* accepted) {
+    return berth_op_fail(
+        BERTH_ERR_UNSUPPORTED, "%s is not accepted here: %s", dtype_name(dtype), accepted);
+}
+
+berth_status berth_infer_invalid(const char* text) {
+    return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "%s", text);
+}
+
+berth_status berth_infer_unsupported(const char* text) {
+    return berth_op_fail(BERTH_ERR_UNSUPPORTED, "%s", text);
+}
+
+berth_status berth_infer_set_new(berth_view* out,
+                                 berth_dtype dtype,
+                                 int64_t rank,
+                                 const int64_t* dims) {
+    const berth_dtype_info* info = berth_dtype_query_info(dtype);
+    if (info == NULL)
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "%d is no element type", (int)dtype);
+    if (info->kind == BERTH_DTYPE_KIND_Q)
+        return berth_infer_refuse_dtype(dtype, "quantised tensors come from memory only");
+    if (rank < 0 || rank > BERTH_MAX_RANK)
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "rank %" PRId64 " is outside 0 .. %d",
+                             rank,
+                             BERTH_MAX_RANK);
+    berth_infer_set_shape(out, dtype, (int32_t)rank, dims);
+    return BERTH_OK;
+}
+
+berth_status berth_infer_check_float(const berth_view* x) {
+    if (!berth_dtype_is_float(x->dtype))
+        return berth_infer_refuse_dtype(x->dtype, "f32, f16 or bf16");
+    return BERTH_OK;
+}
