@@ -4,6 +4,7 @@
 #define BERTH_BERTH_H
 
 #include "berth/config.h"
+#include "berth/dims.h"
 #include "berth/dtype.h"
 #include "berth/host.h"
 #include "berth/log.h"
