@@ -41,7 +41,7 @@ typedef enum berth_dtype {
 #define BERTH_DTYPE_ENUM(name, text, block_values, block_bytes, kind) BERTH_##name,
     BERTH_DTYPE_MAP(BERTH_DTYPE_ENUM)
 #undef BERTH_DTYPE_ENUM
-        BERTH_DTYPE_COUNT
+        BERTH_DTYPE_COUNT ///< how many there are; no element type
 } berth_dtype;
 
 /// What the values of an element type are.
@@ -59,7 +59,7 @@ typedef struct berth_dtype_info {
     const char* name;      ///< as in messages: "f32"
     uint32_t block_values; ///< values a block; 1 unless quantised
     uint32_t block_bytes;  ///< bytes a block
-    berth_dtype_kind kind;
+    berth_dtype_kind kind; ///< what the values are
 } berth_dtype_info;
 
 /// Describes `dtype`; NULL if it is no element type.
@@ -69,8 +69,8 @@ BERTH_API const berth_dtype_info* berth_dtype_query_info(berth_dtype dtype);
 /// except that for block-quantised types every stride but the last counts blocks and the last is 1.
 /// A view owns nothing.
 typedef struct berth_view {
-    void* data; ///< address of element [0, ..., 0] on the device
-    berth_dtype dtype;
+    void* data;        ///< address of element [0, ..., 0] on the device
+    berth_dtype dtype; ///< type of the elements
     int32_t rank; ///< 0 .. BERTH_MAX_RANK; entries of dims and strides from rank up are undefined
     int64_t dims[BERTH_MAX_RANK]; ///< elements, each >= 0
     /// Elements (blocks for quantised types, but for the last); may be 0 or negative.

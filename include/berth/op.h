@@ -35,9 +35,9 @@ BERTH_API uint32_t berth_team_worker_count(const berth_team* team);
 
 /// One call of an op, as checks, shape rule, scratch rule and kernel see it.
 typedef struct berth_op_call {
-    uint32_t input_count;
-    uint32_t output_count;
-    berth_view inputs[BERTH_OP_MAX_INPUTS];
+    uint32_t input_count;                     ///< operands of this call
+    uint32_t output_count;                    ///< results of the op
+    berth_view inputs[BERTH_OP_MAX_INPUTS];   ///< the operands; any strides
     berth_view outputs[BERTH_OP_MAX_OUTPUTS]; ///< filled in by the shape rule, contiguous
     const void* params; ///< the op's parameter struct, at most BERTH_OP_PARAM_BYTES; may be NULL
     void* scratch;      ///< workspace, aligned to 64 bytes; undefined content
@@ -64,10 +64,10 @@ typedef enum berth_op_flags {
 
 /// Kinds of device that a kernel may be written for.
 typedef enum berth_device_kind {
-    BERTH_DEVICE_CPU,
-    BERTH_DEVICE_SIM, ///< a small, asynchronous, failing device for tests; runs CPU kernels
-    BERTH_DEVICE_CUDA,
-    BERTH_DEVICE_KIND_COUNT
+    BERTH_DEVICE_CPU,       ///< the processor that the program runs on
+    BERTH_DEVICE_SIM,       ///< a small, asynchronous, failing device for tests; runs CPU kernels
+    BERTH_DEVICE_CUDA,      ///< an NVIDIA GPU
+    BERTH_DEVICE_KIND_COUNT ///< how many kinds there are
 } berth_device_kind;
 
 /// A row of the op table: what the built-in ops and those of berth_op_register() are described by.

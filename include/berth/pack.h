@@ -14,9 +14,9 @@ extern "C" {
 /// A buffer: `size` bytes wanted during [start, end), in steps of any unit. Buffers whose lifetimes
 /// only touch may share bytes. With start >= end or size 0 it needs none and its offset is 0.
 typedef struct berth_interval {
-    uint64_t size;
-    uint32_t start;
-    uint32_t end;
+    uint64_t size;  ///< bytes
+    uint32_t start; ///< first moment at which it is wanted
+    uint32_t end;   ///< first moment at which it is wanted no more
 } berth_interval;
 
 /// How much to try. NULL stands for a zeroed struct.

@@ -23,7 +23,7 @@ typedef struct berth_runtime_options {
     size_t struct_size;               ///< sizeof(berth_runtime_options)
     const berth_host_allocator* host; ///< for Berth's own metadata; NULL: the built-in one; copied
     const berth_option_setting* settings; ///< options by name; they win over the environment
-    size_t setting_count;
+    size_t setting_count;                 ///< length of settings
 } berth_runtime_options;
 
 /// Creates a runtime. Options are read once: defaults, BERTH_CONF, the variables, then `options`

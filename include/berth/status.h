@@ -11,8 +11,12 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
+/// A function that the shared library exports.
 #define BERTH_API __attribute__((visibility("default")))
+/// The compiler warns where the result is not looked at.
 #define BERTH_NODISCARD __attribute__((warn_unused_result))
+/// The compiler checks the arguments from `first_at` against the format at `format_at`; both count
+/// parameters from 1.
 #define BERTH_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 #else
 #define BERTH_API

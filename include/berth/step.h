@@ -11,24 +11,24 @@ extern "C" {
 
 /// An input whose dimensions the step's sizes may depend on. Only shapes matter.
 typedef struct berth_step_input {
-    const char* name; ///< its dimensions are called name.0, name.1, ...
-    int32_t rank;
+    const char* name;    ///< its dimensions are called name.0, name.1, ...
+    int32_t rank;        ///< 0 .. BERTH_MAX_RANK
     const int64_t* dims; ///< [rank], each >= 0
 } berth_step_input;
 
 /// An integer that the step's sizes may depend on, such as the number of tokens already in a cache.
 typedef struct berth_step_integer {
-    const char* name;
-    int64_t value; ///< >= 0
+    const char* name; ///< as in reports
+    int64_t value;    ///< >= 0
 } berth_step_integer;
 
 /// Describes one run of a step. Names, ranks and order are the same at every run of a name.
 typedef struct berth_step_desc {
-    const char* name;               ///< identifies the kind of step in the runtime
-    const berth_step_input* inputs; ///< [input_count]
-    size_t input_count;
+    const char* name;                   ///< identifies the kind of step in the runtime
+    const berth_step_input* inputs;     ///< [input_count]
+    size_t input_count;                 ///< length of inputs
     const berth_step_integer* integers; ///< [integer_count]
-    size_t integer_count;
+    size_t integer_count;               ///< length of integers
 } berth_step_desc;
 
 /// Begins a step; steps nest. If the step's memory is known, it is reserved now and every tensor
@@ -47,7 +47,7 @@ BERTH_API BERTH_NODISCARD berth_status berth_step_end(berth_context* context);
 /// What a run would need.
 typedef struct berth_step_estimate_result {
     uint64_t bytes; ///< frame and escaping tensors, the most over known paths; 0 if unknown
-    berth_estimate_kind kind;
+    berth_estimate_kind kind; ///< how sure that is
 } berth_step_estimate_result;
 
 /// Tells what a run would need; changes nothing.
