@@ -55,12 +55,10 @@ soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
     failures=1
 }
 
-# The whole API is berth.h: no header is left out.
-for header in "$include"/berth/*.h; do
-    name=$(basename "$header")
-    [ "$name" = berth.h ] || grep -qx "#include \"berth/$name\"" "$include/berth/berth.h" ||
-        echo "$name"
-done >"$scratch/left"
+# The whole API is berth.h: no header is left out, directly or through others.
+echo '#include "berth/berth.h"' | "$cc" -std=c17 -I"$include" -x c -MM - | tr ' ' '\n' |
+    sed -n 's|.*/berth/\([a-z0-9_]*\.h\).*|\1|p' | sort >"$scratch/included"
+(cd "$include/berth" && ls -- *.h) | sort | comm -23 - "$scratch/included" >"$scratch/left"
 complain "headers that berth.h does not include" "$scratch/left"
 
 echo "$(wc -l <"$scratch/exported") functions exported as BERTH_$interface"
