@@ -4,6 +4,8 @@
 
 file(GLOB_RECURSE berth_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.c")
 list(FILTER berth_sources EXCLUDE REGEX "/src/device/cuda/")
+# The words of the op page belong to the program that makes it.
+list(FILTER berth_sources EXCLUDE REGEX "/src/ops/op_docs\\.c$")
 berth_set_isa_flags(berth_sources)
 if(NOT berth_sources)
   message(FATAL_ERROR "no sources under ${PROJECT_SOURCE_DIR}/src")

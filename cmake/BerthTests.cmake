@@ -114,4 +114,12 @@ foreach(source IN LISTS berth_bench_sources)
   target_sources(${target} PRIVATE "${source}")
 endforeach()
 
+# tools/ops_page.c makes docs/ops.md
+berth_add_program(ops-page bin "${PROJECT_SOURCE_DIR}/tools/ops_page.c"
+                  "${PROJECT_SOURCE_DIR}/src/ops/op_docs.c")
+add_test(NAME docs/ops_page
+         COMMAND sh "${PROJECT_SOURCE_DIR}/docs/ops_page.sh" check "$<TARGET_FILE:ops-page>"
+                 "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/docs/ops.md")
+berth_register_test(docs/ops_page unit)
+
 include(BerthInstallTests)

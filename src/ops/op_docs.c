@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of the op page.
+#include "ops/op_docs.h"
+
+#define PLAIN "plain"
+#define FLOATS "floats"
+#define NUMBERS "floats, i32, i64"
+#define NUMBERS_U8 "floats, i32, i64, u8"
+#define ONE_DIM "x without `dim`, or 1 there"
+
+// clang-format off
+const berth_op_doc berth_op_docs[] = {
+    // creation
+    {"empty", "full", "`dims`", PLAIN, "np.empty(dims, dtype)", "torch.empty(dims, dtype=)"},
+    {"zeros", "full", "`dims`", PLAIN, "np.zeros(dims, dtype)", "torch.zeros(dims, dtype=)"},
+    {"ones", "full", "`dims`", PLAIN, "np.ones(dims, dtype)", "torch.ones(dims, dtype=)"},
+    {"full", "full", "`dims`", PLAIN, "np.full(dims, value, dtype)", "torch.full(dims, value, dtype=)"},
+    {"arange", "arange", "[ceil((stop - start) / step)]", "f32, i32, i64",
+     "np.arange(start, stop, step, dtype)", "torch.arange(start, stop, step, dtype=)"},
+    {"rand", "random", "`dims`", FLOATS, "rng.uniform(low, high, dims)", "torch.rand(dims) * (high - low) + low"},
+    {"randn", "random", "`dims`", FLOATS, "rng.normal(mean, deviation, dims)", "torch.randn(dims) * deviation + mean"},
+
+    // one operand
+    {"cast", "cast", "x", "plain, quantised -> floats", "x.astype(dtype)", "x.to(dtype)"},
+    {"affine", "affine", "x", FLOATS, "x * scale + shift", "x * scale + shift"},
+    {"neg", "neg", "x", NUMBERS, "-x", "torch.neg(x)"},
+    {"exp", "exp", "x", FLOATS, "np.exp(x)", "torch.exp(x)"},
+    {"sqrt", "sqrt", "x", FLOATS, "np.sqrt(x)", "torch.sqrt(x)"},
+    {"tanh", "tanh", "x", FLOATS, "np.tanh(x)", "torch.tanh(x)"},
+    {"sigmoid", "sigmoid", "x", FLOATS, "1 / (1 + np.exp(-x))", "torch.sigmoid(x)"},
+    {"relu", "relu", "x", FLOATS, "np.maximum(x, 0)", "F.relu(x)"},
+    {"silu", "silu", "x", FLOATS, "x / (1 + np.exp(-x))", "F.silu(x)"},
+    {"gelu", "gelu", "x", FLOATS, "-", "F.gelu(x, approximate='tanh')"},
+
+    // two operands
+    {"add", "add", "broadcast", NUMBERS_U8, "a + b", "torch.add(a, b)"},
+    {"sub", "sub", "broadcast", NUMBERS_U8, "a - b", "torch.sub(a, b)"},
+    {"mul", "mul", "broadcast", NUMBERS_U8, "a * b", "torch.mul(a, b)"},
+    {"div", "div", "broadcast", FLOATS, "a / b", "torch.div(a, b)"},
+    {"minimum", "minimum", "broadcast", NUMBERS_U8, "np.minimum(a, b)", "torch.minimum(a, b)"},
+    {"maximum", "maximum", "broadcast", NUMBERS_U8, "np.maximum(a, b)", "torch.maximum(a, b)"},
+
+    // reductions and norms
+    {"sum", "sum", ONE_DIM, NUMBERS, "x.sum(dim, keepdims=)", "x.sum(dim, keepdim)"},
+    {"mean", "mean", ONE_DIM, FLOATS, "x.mean(dim, keepdims=)", "x.mean(dim, keepdim)"},
+    {"max", "max", ONE_DIM, NUMBERS, "x.max(dim, keepdims=)", "x.amax(dim, keepdim)"},
+    {"argmax", "argmax", ONE_DIM, NUMBERS " -> i64", "x.argmax(dim, keepdims=)", "x.argmax(dim, keepdim)"},
+    {"softmax", "softmax", "x", FLOATS, "scipy.special.softmax(x, dim)", "torch.softmax(x, dim)"},
+    {"rms_norm", "rms_norm", "x", FLOATS, "-", "F.rms_norm(x, weight.shape, weight, eps)"},
+
+    // products and models
+    {"matmul", "matmul", "[..., M, N], leading dimensions broadcast", FLOATS, "a @ b", "torch.matmul(a, b)"},
+    {"linear", "linear", "[..., N]", "floats; weight also quantised; bias f32", "x @ weight.T + bias", "F.linear(x, weight, bias)"},
+    {"rope", "rope", "x", "floats; positions i32, i64", "-", "-"},
+    {"attention", "attention", "[T, H, Dv]", FLOATS, "-", "F.scaled_dot_product_attention(q, k, v)"},
+
+    // layout, joining, indices
+    {"contiguous", "view contiguous", "x", PLAIN, "np.ascontiguousarray(x)", "x.contiguous()"},
+    {"copy", "contiguous", "x", PLAIN, "x.copy()", "x.clone()"},
+    {"cat", "cat", "the tensors, one after another along `dim`", PLAIN, "np.concatenate(tensors, dim)", "torch.cat(tensors, dim)"},
+    {"embedding", "embedding", "ids.shape + [E]", "floats, quantised -> f32; ids i32, i64", "table[ids]", "F.embedding(ids, table)"},
+    {"index_copy", "index_copy", "x", "plain; index i32, i64", "x[index] = src", "x.index_copy(dim, index, src)"},
+
+    // views
+    {"slice", "view", "x, shorter along `dim`", "any", "x[start:stop:step]", "x[start:stop:step]"},
+    {"transpose", "view", "x with two dimensions swapped", "any", "np.swapaxes(x, dim_a, dim_b)", "x.transpose(dim_a, dim_b)"},
+    {"reshape", "view contiguous", "`dims`", PLAIN, "x.reshape(dims)", "x.reshape(dims)"},
+};
+// clang-format on
+const size_t berth_op_doc_count = sizeof berth_op_docs / sizeof berth_op_docs[0];
