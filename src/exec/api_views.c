@@ -1,335 +1,261 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public ops that make another window on the same storage, or none at all.
+// The public view ops that take a part of a tensor.
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/error.h"
-#include "exec/run.h"
+#include "exec/api.h"
+#include "exec/view.h"
 
-/// Shape, strides and offset that a view op gives its result.
-typedef struct view_shape {
-    berth_dtype dtype;
-    int32_t rank;
-    uint64_t offset_bytes;
-    int64_t dims[BERTH_MAX_RANK];
-    int64_t strides[BERTH_MAX_RANK];
-} view_shape;
-
-/// Takes the lock of an op's context. False if the op must return NULL: then the lock is free again
-/// and a moved operand consumed.
-static bool enter(berth_context* ctx, const char* op, berth_tensor* operand) {
-    if (ctx == NULL || berth_home_is_forked(&ctx->home)) return false;
-    berth_home_lock(&ctx->home);
-    berth_tensor* x = berth_untag(operand);
-    if (ctx->error == BERTH_OK && x != NULL) return true;
-    if (ctx->error == BERTH_OK)
-        berth_context_fail(
-            ctx, berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the operand is NULL"), op, NULL);
-    if (x != NULL && berth_is_moved(operand)) berth_tensor_drop(x, &ctx->home);
-    berth_home_unlock(&ctx->home);
-    return false;
+/// The last dimension of a quantised tensor is made of blocks.
+static berth_status check_sliceable(const berth_window* window, int32_t dim) {
+    if (dim == window->rank - 1 && berth_dtype_info_of(window->dtype)->block_values > 1)
+        return berth_fail(BERTH_ERR_UNSUPPORTED,
+                          "the last dimension of a quantised tensor cannot be sliced");
+    return BERTH_OK;
 }
 
-/// Keeps the error, consumes a moved operand, leaves the context; returns NULL.
-static berth_tensor* refuse(berth_context* ctx,
-                            berth_status status,
-                            const char* op,
-                            berth_tensor* operand) {
-    berth_tensor* x = berth_untag(operand);
-    berth_op_call call = {.input_count = 1};
-    berth_tensor_view(x, &call.inputs[0]);
-    berth_context_fail(ctx, status, op, &call);
-    if (berth_is_moved(operand)) berth_tensor_drop(x, &ctx->home);
-    berth_home_unlock(&ctx->home);
-    return NULL;
+/// Keeps `count` elements of dimension `dim`, from `first` on, `step` apart. They are within the
+/// dimension.
+static void take_part(
+    berth_window* window, int32_t dim, int64_t first, int64_t count, int64_t step) {
+    // without elements the offset stays: it must not leave the storage
+    if (count > 0)
+        window->offset_bytes += (uint64_t)(first * window->strides[dim]) *
+                                berth_dtype_info_of(window->dtype)->block_bytes;
+    window->dims[dim] = count;
+    if (count > 1) window->strides[dim] *= step;
 }
 
-static view_shape shape_of(const berth_tensor* x) {
-    view_shape shape = {
-        .dtype = (berth_dtype)x->dtype, .rank = x->rank, .offset_bytes = x->offset_bytes};
-    for (int32_t i = 0; i < x->rank; ++i) {
-        shape.dims[i] = x->dims[i];
-        shape.strides[i] = x->strides[i];
+/// A bound of a slice as an index within [lowest, highest].
+static int64_t clamp_bound(int64_t bound, int64_t size, int64_t lowest, int64_t highest) {
+    if (bound < 0) bound = bound < -size ? lowest : bound + size;
+    if (bound < lowest) return lowest;
+    return bound > highest ? highest : bound;
+}
+
+/// Elements from `start` towards `stop`, as Python's slices count them.
+static void slice(berth_window* window, int32_t dim, int64_t start, int64_t stop, int64_t step) {
+    const int64_t size = window->dims[dim];
+    int64_t count = 0;
+    if (step > 0) {
+        start = clamp_bound(start, size, 0, size);
+        stop = clamp_bound(stop, size, 0, size);
+        if (stop > start) count = (stop - start - 1) / step + 1;
+    } else {
+        start = clamp_bound(start, size, -1, size - 1);
+        stop = clamp_bound(stop, size, -1, size - 1);
+        // not negated: the most negative step has no positive counterpart
+        if (start > stop) count = (stop - start + 1) / step + 1;
     }
-    return shape;
-}
-
-static void set_shape(berth_tensor* tensor, const view_shape* shape) {
-    tensor->dtype = (uint8_t)shape->dtype;
-    tensor->rank = (uint8_t)shape->rank;
-    tensor->offset_bytes = shape->offset_bytes;
-    for (int32_t i = 0; i < shape->rank; ++i) {
-        tensor->dims[i] = shape->dims[i];
-        tensor->strides[i] = shape->strides[i];
-    }
-    tensor->is_dense = berth_shape_is_dense(shape->dtype, shape->rank, shape->dims, shape->strides);
-}
-
-/// Makes the view of `operand`, leaves the context. A moved handle that nobody else holds becomes
-/// the view.
-static berth_tensor* finish_view(berth_context* ctx,
-                                 const char* op,
-                                 berth_tensor* operand,
-                                 const view_shape* shape) {
-    berth_tensor* x = berth_untag(operand);
-    if (berth_is_moved(operand) && x->home == &ctx->home &&
-        atomic_load_explicit(&x->refs, memory_order_acquire) == 1) {
-        set_shape(x, shape);
-        berth_home_unlock(&ctx->home);
-        return x;
-    }
-    berth_tensor* view = berth_tensor_new(&ctx->home);
-    if (view == NULL) return refuse(ctx, BERTH_ERR_OUT_OF_MEMORY, op, operand);
-    view->storage = x->storage;
-    atomic_fetch_add_explicit(&x->storage->refs, 1, memory_order_relaxed);
-    set_shape(view, shape);
-    if (berth_is_moved(operand)) berth_tensor_drop(x, &ctx->home);
-    berth_home_unlock(&ctx->home);
-    return view;
-}
-
-/// The operand itself: the moved reference, or a new one. Leaves the context.
-static berth_tensor* finish_same(berth_context* ctx, berth_tensor* operand) {
-    berth_tensor* x = berth_untag(operand);
-    if (!berth_is_moved(operand)) berth_retain(x);
-    berth_home_unlock(&ctx->home);
-    return x;
-}
-
-static int64_t clamp_index(int64_t index, int64_t size) {
-    if (index < 0) index = index < -size ? 0 : index + size;
-    return index > size ? size : index;
+    take_part(window, dim, start, count, step);
 }
 
 berth_tensor* berth_slice(
     berth_context* ctx, berth_tensor* x, int32_t dim, int64_t start, int64_t stop, int64_t step) {
-    if (!enter(ctx, "slice", x)) return NULL;
-    view_shape shape = shape_of(berth_untag(x));
-    if (!berth_shape_normalize_dim(shape.rank, &dim))
-        return refuse(ctx,
-                      berth_fail(BERTH_ERR_INVALID_ARGUMENT, "there is no dimension %d", (int)dim),
-                      "slice",
-                      x);
-    if (step < 1)
-        return refuse(
-            ctx,
-            berth_fail(BERTH_ERR_INVALID_ARGUMENT, "step %" PRId64 " is not positive", step),
-            "slice",
-            x);
-    const berth_dtype_info* info = berth_dtype_query_info(shape.dtype);
-    if (info->block_values > 1 && dim == shape.rank - 1)
-        return refuse(ctx,
-                      berth_fail(BERTH_ERR_UNSUPPORTED,
-                                 "the last dimension of a quantised tensor cannot be sliced"),
-                      "slice",
-                      x);
-    const int64_t size = shape.dims[dim];
-    const int64_t first = clamp_index(start, size);
-    const int64_t last = clamp_index(stop, size);
-    // without elements the offset stays: it must not leave the storage
-    shape.dims[dim] = last > first ? (last - first - 1) / step + 1 : 0;
-    if (shape.dims[dim] > 0)
-        shape.offset_bytes += (uint64_t)(first * shape.strides[dim]) * info->block_bytes;
-    if (shape.dims[dim] > 1) shape.strides[dim] *= step;
-    return finish_view(ctx, "slice", x, &shape);
+    if (!berth_view_enter(ctx, "slice", x)) return NULL;
+    berth_window window = berth_window_of(berth_untag(x));
+    berth_status status = berth_view_check_dim(&window, &dim);
+    if (status == BERTH_OK) status = check_sliceable(&window, dim);
+    if (status == BERTH_OK && step == 0)
+        status = berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the step is 0");
+    if (status != BERTH_OK) return berth_view_refuse(ctx, status, "slice", x);
+    slice(&window, dim, start, stop, step);
+    return berth_view_finish(ctx, "slice", x, &window);
 }
 
-berth_tensor* berth_transpose(berth_context* ctx, berth_tensor* x, int32_t dim_a, int32_t dim_b) {
-    if (!enter(ctx, "transpose", x)) return NULL;
-    view_shape shape = shape_of(berth_untag(x));
-    if (!berth_shape_normalize_dim(shape.rank, &dim_a) ||
-        !berth_shape_normalize_dim(shape.rank, &dim_b))
-        return refuse(ctx,
-                      berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                                 "dimensions %d and %d do not both exist",
-                                 (int)dim_a,
-                                 (int)dim_b),
-                      "transpose",
-                      x);
-    if (berth_dtype_query_info(shape.dtype)->block_values > 1)
-        return refuse(ctx,
-                      berth_fail(BERTH_ERR_UNSUPPORTED, "a quantised tensor cannot be transposed"),
-                      "transpose",
-                      x);
-    const int64_t size = shape.dims[dim_a], stride = shape.strides[dim_a];
-    shape.dims[dim_a] = shape.dims[dim_b];
-    shape.strides[dim_a] = shape.strides[dim_b];
-    shape.dims[dim_b] = size;
-    shape.strides[dim_b] = stride;
-    return finish_view(ctx, "transpose", x, &shape);
+berth_tensor* berth_narrow(
+    berth_context* ctx, berth_tensor* x, int32_t dim, int64_t start, int64_t length) {
+    if (!berth_view_enter(ctx, "narrow", x)) return NULL;
+    berth_window window = berth_window_of(berth_untag(x));
+    berth_status status = berth_view_check_dim(&window, &dim);
+    if (status == BERTH_OK) status = check_sliceable(&window, dim);
+    if (status != BERTH_OK) return berth_view_refuse(ctx, status, "narrow", x);
+    const int64_t size = window.dims[dim];
+    const int64_t first = start < 0 && start >= -size ? start + size : start;
+    if (first < 0 || length < 0 || length > size || first > size - length)
+        return berth_view_refuse(ctx,
+                                 berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                            "%" PRId64 " elements from %" PRId64
+                                            " are not within the %" PRId64 " of dimension %d",
+                                            length,
+                                            start,
+                                            size,
+                                            (int)dim),
+                                 "narrow",
+                                 x);
+    take_part(&window, dim, first, length, 1);
+    return berth_view_finish(ctx, "narrow", x, &window);
 }
 
-/// Replaces the size -1, if there is one, by what is left of `count` elements.
-static berth_status infer_size(int64_t count,
-                               int32_t rank,
-                               const int64_t* dims,
-                               int64_t* out_dims) {
-    int32_t unknown = -1;
-    int64_t known = 1;
-    for (int32_t i = 0; i < rank; ++i) {
-        out_dims[i] = dims[i];
-        if (dims[i] == -1) {
-            if (unknown >= 0)
-                return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "more than one size is -1");
-            unknown = i;
-        } else if (dims[i] < 0 || !berth_mul_i64(known, dims[i], &known)) {
-            return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                              "size %" PRId64 " of dimension %d is not possible",
-                              dims[i],
-                              (int)i);
-        }
+/// Takes dimension `dim` out.
+static void drop_dim(berth_window* window, int32_t dim) {
+    --window->rank;
+    for (int32_t i = dim; i < window->rank; ++i) {
+        window->dims[i] = window->dims[i + 1];
+        window->strides[i] = window->strides[i + 1];
     }
-    if (unknown >= 0) {
-        if (known == 0 || count % known != 0)
-            return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the size of -1 cannot be inferred");
-        out_dims[unknown] = count / known;
-    } else if (known != count) {
-        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "%" PRId64 " elements cannot have a shape of %" PRId64,
-                          count,
-                          known);
-    }
-    return BERTH_OK;
 }
 
-/// Strides of `dims` over the same elements without moving them, if there are such: each run of old
-/// dimensions that is itself dense may be cut anew.
-static bool view_strides(const berth_tensor* x,
-                         int32_t rank,
-                         const int64_t* dims,
-                         int64_t* strides) {
-    int32_t old_end = x->rank, new_end = rank;
-    while (new_end > 0) {
-        if (dims[new_end - 1] == 1) {
-            strides[--new_end] = 1;
-            continue;
-        }
-        while (old_end > 0 && x->dims[old_end - 1] == 1)
-            --old_end;
-        if (old_end == 0) return false;
-        int32_t old_begin = old_end - 1, new_begin = new_end - 1;
-        int64_t old_count = x->dims[old_begin], new_count = dims[new_begin];
-        while (old_count != new_count) {
-            if (old_count < new_count) {
-                if (old_begin == 0) return false;
-                old_count *= x->dims[--old_begin];
-            } else {
-                if (new_begin == 0) return false;
-                new_count *= dims[--new_begin];
+berth_tensor* berth_select(berth_context* ctx, berth_tensor* x, int32_t dim, int64_t index) {
+    if (!berth_view_enter(ctx, "select", x)) return NULL;
+    berth_window window = berth_window_of(berth_untag(x));
+    berth_status status = berth_view_check_dim(&window, &dim);
+    if (status == BERTH_OK) status = check_sliceable(&window, dim);
+    if (status != BERTH_OK) return berth_view_refuse(ctx, status, "select", x);
+    const int64_t size = window.dims[dim];
+    if (index < -size || index >= size)
+        return berth_view_refuse(ctx,
+                                 berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                            "index %" PRId64 " is not within the %" PRId64
+                                            " of dimension %d",
+                                            index,
+                                            size,
+                                            (int)dim),
+                                 "select",
+                                 x);
+    take_part(&window, dim, index < 0 ? index + size : index, 1, 1);
+    drop_dim(&window, dim);
+    return berth_view_finish(ctx, "select", x, &window);
+}
+
+// --- Several parts at once -----------------------------------------------------------------------
+
+/// How a dimension is cut: `sizes` [count], or equal parts of `size` but for the last.
+typedef struct cut {
+    const char* op;
+    int32_t dim;
+    size_t count;
+    const int64_t* sizes;
+    int64_t size;
+} cut;
+
+static int64_t part_size(const cut* how, size_t index, int64_t left) {
+    if (how->sizes != NULL) return how->sizes[index];
+    return left < how->size ? left : how->size;
+}
+
+/// Makes the parts, all or none, and leaves the context.
+static bool make_parts(berth_context* ctx, berth_tensor* x, const cut* how, berth_tensor** out) {
+    const berth_window whole = berth_window_of(berth_untag(x));
+    int64_t first = 0;
+    for (size_t i = 0; i < how->count; ++i) {
+        const int64_t size = part_size(how, i, whole.dims[how->dim] - first);
+        berth_window window = whole;
+        take_part(&window, how->dim, first, size, 1);
+        out[i] = berth_view_make(ctx, x, &window);
+        if (out[i] == NULL) {
+            for (; i > 0; --i) {
+                berth_tensor_drop(out[i - 1], &ctx->home);
+                out[i - 1] = NULL;
             }
+            berth_view_refuse(ctx,
+                              berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for its parts"),
+                              how->op,
+                              x);
+            return false;
         }
-        // sizes of 1 may have any stride
-        int64_t expected = x->strides[old_end - 1] * x->dims[old_end - 1];
-        for (int32_t i = old_end - 2; i >= old_begin; --i) {
-            if (x->dims[i] == 1) continue;
-            if (x->strides[i] != expected) return false;
-            expected *= x->dims[i];
-        }
-        int64_t stride = x->strides[old_end - 1];
-        for (int32_t i = new_end - 1; i >= new_begin; --i) {
-            strides[i] = stride;
-            stride *= dims[i];
-        }
-        old_end = old_begin;
-        new_end = new_begin;
+        first += size;
     }
+    if (berth_is_moved(x)) berth_tensor_drop(berth_untag(x), &ctx->home);
+    berth_home_unlock(&ctx->home);
     return true;
 }
 
-berth_tensor* berth_reshape(berth_context* ctx,
-                            berth_tensor* x,
-                            int32_t rank,
-                            const int64_t* dims) {
-    if (!enter(ctx, "reshape", x)) return NULL;
-    berth_tensor* plain = berth_untag(x);
-    view_shape shape = shape_of(plain);
-    const int64_t count = berth_shape_count(plain->rank, plain->dims);
-    berth_status status = BERTH_OK;
-    if (rank < 0 || rank > BERTH_MAX_RANK || (rank > 0 && dims == NULL))
-        status = berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                            "rank %d with its dimensions is needed, 0 .. %d",
-                            (int)rank,
-                            BERTH_MAX_RANK);
-    if (status == BERTH_OK && berth_dtype_info_of(shape.dtype)->block_values > 1)
-        status = berth_fail(BERTH_ERR_UNSUPPORTED, "a quantised tensor cannot be reshaped");
-    if (status == BERTH_OK) status = infer_size(count, rank, dims, shape.dims);
-    if (status == BERTH_OK) status = berth_shape_measure(shape.dtype, rank, shape.dims, NULL, NULL);
-    if (status != BERTH_OK) return refuse(ctx, status, "reshape", x);
-    shape.rank = rank;
-    if (plain->is_dense || count == 0) {
-        berth_shape_dense_strides(shape.dtype, rank, shape.dims, shape.strides);
-        return finish_view(ctx, "reshape", x, &shape);
+/// Clears the places, enters, checks the dimension. False after an error.
+static bool begin_cut(berth_context* ctx,
+                      berth_tensor* x,
+                      const char* op,
+                      int32_t* dim,
+                      berth_tensor** out,
+                      size_t count) {
+    for (size_t i = 0; out != NULL && i < count; ++i)
+        out[i] = NULL;
+    if (!berth_view_enter(ctx, op, x)) return false;
+    const berth_window window = berth_window_of(berth_untag(x));
+    berth_status status = berth_view_check_dim(&window, dim);
+    if (status == BERTH_OK) status = check_sliceable(&window, *dim);
+    if (status == BERTH_OK && out == NULL)
+        status = berth_fail(BERTH_ERR_INVALID_ARGUMENT, "there is no place for the parts");
+    if (status != BERTH_OK) berth_view_refuse(ctx, status, op, x);
+    return status == BERTH_OK;
+}
+
+size_t berth_split(berth_context* ctx,
+                   berth_tensor* x,
+                   int64_t size,
+                   int32_t dim,
+                   berth_tensor** out_parts,
+                   size_t capacity) {
+    if (!begin_cut(ctx, x, "split", &dim, out_parts, capacity)) return 0;
+    const int64_t whole = berth_untag(x)->dims[dim];
+    if (size < 1) {
+        berth_view_refuse(
+            ctx,
+            berth_fail(BERTH_ERR_INVALID_ARGUMENT, "parts of %" PRId64 " are not possible", size),
+            "split",
+            x);
+        return 0;
     }
-    if (view_strides(plain, rank, shape.dims, shape.strides))
-        return finish_view(ctx, "reshape", x, &shape);
-    berth_tensor* const operands[1] = {x};
-    berth_tensor* copy = berth_dispatch_locked(ctx, BERTH_OP_COPY, operands, 1, NULL, 0);
-    if (copy != NULL) {
-        shape.offset_bytes = 0;
-        berth_shape_dense_strides(shape.dtype, rank, shape.dims, shape.strides);
-        set_shape(copy, &shape);
+    // an empty dimension is one empty part, as in PyTorch
+    const uint64_t count = whole == 0 ? 1 : (uint64_t)((whole - 1) / size) + 1;
+    if (count > capacity) {
+        berth_view_refuse(ctx,
+                          berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                     "there are %" PRIu64 " parts, and places for %zu",
+                                     count,
+                                     capacity),
+                          "split",
+                          x);
+        return 0;
     }
-    berth_home_unlock(&ctx->home);
-    return copy;
+    const cut plan = {.op = "split", .dim = dim, .count = (size_t)count, .size = size};
+    return make_parts(ctx, x, &plan, out_parts) ? plan.count : 0;
 }
 
-berth_tensor* berth_contiguous(berth_context* ctx, berth_tensor* x) {
-    if (!enter(ctx, "contiguous", x)) return NULL;
-    if (berth_untag(x)->is_dense) return finish_same(ctx, x);
-    berth_tensor* const operands[1] = {x};
-    berth_tensor* copy = berth_dispatch_locked(ctx, BERTH_OP_COPY, operands, 1, NULL, 0);
-    berth_home_unlock(&ctx->home);
-    return copy;
-}
-
-berth_tensor* berth_cast(berth_context* ctx, berth_tensor* x, berth_dtype dtype) {
-    if (!enter(ctx, "cast", x)) return NULL;
-    if (berth_untag(x)->dtype == (uint32_t)dtype) return finish_same(ctx, x);
-    const berth_cast_params params = {.dtype = dtype};
-    berth_tensor* const operands[1] = {x};
-    berth_tensor* result =
-        berth_dispatch_locked(ctx, BERTH_OP_CAST, operands, 1, &params, sizeof params);
-    berth_home_unlock(&ctx->home);
-    return result;
-}
-
-/// A new tensor of undefined content: an event of its own.
-static berth_status make_empty(berth_context* ctx,
-                               berth_view* shape,
-                               const int64_t* dims,
-                               berth_tensor** out_tensor) {
-    *out_tensor = NULL;
-    uint64_t bytes;
-    BERTH_TRY(berth_shape_measure(shape->dtype, shape->rank, dims, NULL, &bytes));
-    if (berth_dtype_query_info(shape->dtype)->block_values > 1)
-        return berth_fail(BERTH_ERR_UNSUPPORTED, "quantised tensors come from memory only");
-    for (int32_t i = 0; i < shape->rank; ++i)
-        shape->dims[i] = dims[i];
-    berth_shape_dense_strides(shape->dtype, shape->rank, shape->dims, shape->strides);
-    if (ctx->run != NULL)
-        berth_run_begin_event(ctx,
-                              ctx->run,
-                              BERTH_EVENT_ALLOC,
-                              1,
-                              (uint32_t)shape->rank | (uint32_t)shape->dtype << 8);
-    return berth_context_new_tensor(ctx, shape, bytes, 0, out_tensor);
-}
-
-berth_tensor* berth_empty(berth_context* ctx,
-                          berth_dtype dtype,
-                          int32_t rank,
-                          const int64_t* dims) {
-    if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
-    berth_view shape = {.dtype = dtype, .rank = rank};
-    berth_tensor* tensor = NULL;
-    berth_home_lock(&ctx->home);
-    if (ctx->error == BERTH_OK) {
-        const berth_status status =
-            rank > 0 && dims == NULL
-                ? berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the dimensions are missing")
-                : make_empty(ctx, &shape, dims, &tensor);
-        if (status != BERTH_OK) berth_context_fail(ctx, status, "empty", NULL);
+bool berth_split_sizes(berth_context* ctx,
+                       berth_tensor* x,
+                       const int64_t* sizes,
+                       size_t count,
+                       int32_t dim,
+                       berth_tensor** out_parts) {
+    if (!begin_cut(ctx, x, "split_sizes", &dim, out_parts, count)) return false;
+    const int64_t whole = berth_untag(x)->dims[dim];
+    int64_t left = whole;
+    bool is_right = sizes != NULL || count == 0;
+    for (size_t i = 0; is_right && i < count; ++i) {
+        is_right = sizes[i] >= 0 && sizes[i] <= left;
+        if (is_right) left -= sizes[i];
     }
-    berth_home_unlock(&ctx->home);
-    return tensor;
+    if (!is_right || left != 0) {
+        berth_view_refuse(ctx,
+                          berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                     "the sizes of %zu parts do not make up the %" PRId64
+                                     " of dimension %d",
+                                     count,
+                                     whole,
+                                     (int)dim),
+                          "split_sizes",
+                          x);
+        return false;
+    }
+    const cut plan = {.op = "split_sizes", .dim = dim, .count = count, .sizes = sizes};
+    return make_parts(ctx, x, &plan, out_parts);
+}
+
+size_t berth_chunk(
+    berth_context* ctx, berth_tensor* x, size_t chunks, int32_t dim, berth_tensor** out_parts) {
+    if (!begin_cut(ctx, x, "chunk", &dim, out_parts, chunks)) return 0;
+    const int64_t whole = berth_untag(x)->dims[dim];
+    if (chunks < 1 || chunks > INT64_MAX) {
+        berth_view_refuse(
+            ctx,
+            berth_fail(BERTH_ERR_INVALID_ARGUMENT, "%zu parts are not possible", chunks),
+            "chunk",
+            x);
+        return 0;
+    }
+    const int64_t size = whole == 0 ? 1 : (whole - 1) / (int64_t)chunks + 1;
+    const size_t count = whole == 0 ? 1 : (size_t)((whole - 1) / size) + 1;
+    const cut plan = {.op = "chunk", .dim = dim, .count = count, .size = size};
+    return make_parts(ctx, x, &plan, out_parts) ? count : 0;
 }

@@ -392,9 +392,7 @@ static void impossible_views_are_refused_by_name(void** state) {
     assert_null(berth_slice(ctx, x, -3, 0, 1, 1));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "no dimension -3");
     assert_null(berth_slice(ctx, x, 0, 0, 1, 0));
-    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "step 0");
-    assert_null(berth_slice(ctx, x, 0, 0, 1, INT64_MIN));
-    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "not positive");
+    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "the step is 0");
     assert_null(berth_transpose(ctx, x, 0, 2));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "transpose(f32[2, 3])");
     assert_null(berth_transpose(ctx, x, -3, 0));
