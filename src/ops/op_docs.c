@@ -63,8 +63,20 @@ const berth_op_doc berth_op_docs[] = {
 
     // views
     {"slice", "view", "x, shorter along `dim`", "any", "x[start:stop:step]", "x[start:stop:step]"},
-    {"transpose", "view", "x with two dimensions swapped", "any", "np.swapaxes(x, dim_a, dim_b)", "x.transpose(dim_a, dim_b)"},
-    {"reshape", "view contiguous", "`dims`", PLAIN, "x.reshape(dims)", "x.reshape(dims)"},
+    {"narrow", "view", "x, `length` along `dim`", "any", "x[start:start + length]", "x.narrow(dim, start, length)"},
+    {"select", "view", "x without `dim`", "any", "x.take(index, dim)", "x.select(dim, index)"},
+    {"split", "view", "parts of x along `dim`", "any", "np.split(x, at, dim)", "torch.split(x, size, dim)"},
+    {"split_sizes", "view", "parts of x along `dim`", "any", "np.split(x, at, dim)", "torch.split(x, sizes, dim)"},
+    {"chunk", "view", "parts of x along `dim`", "any", "np.array_split(x, chunks, dim)", "torch.chunk(x, chunks, dim)"},
+    {"transpose", "view", "x with two dimensions swapped", PLAIN, "x.swapaxes(a, b)", "x.transpose(a, b)"},
+    {"permute", "view", "x's dimensions in another order", PLAIN, "x.transpose(order)", "x.permute(order)"},
+    {"flip", "view", "x", PLAIN, "np.flip(x, dims)", "torch.flip(x, dims), which copies"},
+    {"expand", "view", "`dims`", PLAIN, "np.broadcast_to(x, dims)", "x.expand(dims)"},
+    {"squeeze", "view", "x without dimensions of size 1", PLAIN, "x.squeeze(dims)", "x.squeeze(dim)"},
+    {"unsqueeze", "view", "x with a dimension of size 1 at `dim`", PLAIN, "np.expand_dims(x, dim)", "x.unsqueeze(dim)"},
+    {"reshape", "view contiguous", "`dims`, one may be -1", PLAIN, "x.reshape(dims)", "x.reshape(dims)"},
+    {"reshape_view", "view", "`dims`, one may be -1", PLAIN, "-", "x.view(dims)"},
+    {"as_strided", "view", "`dims`", PLAIN, "np.lib.stride_tricks.as_strided(x, dims, strides)", "x.as_strided(dims, strides, offset)"},
 };
 // clang-format on
 const size_t berth_op_doc_count = sizeof berth_op_docs / sizeof berth_op_docs[0];
