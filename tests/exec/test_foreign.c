@@ -41,10 +41,13 @@ static berth_view random_window(test_random* random, int32_t* buffer) {
     for (int32_t i = 0; i < view.rank; ++i) {
         view.dims[i] = test_random_between(random, test_random_one_in(random, 20) ? 0 : 1, 5);
         if (count * view.dims[i] > 300) view.dims[i] = 1;
-        const int64_t most = view.dims[i] > 1 ? room / (view.dims[i] - 1) : INT64_MAX;
-        const int64_t wanted = view.dims[i] > 1 && most > 40 ? 40 : most;
-        view.strides[i] = test_random_between(random, -wanted, wanted);
-        if (view.dims[i] > 1) room -= (view.dims[i] - 1) * llabs(view.strides[i]);
+        if (view.dims[i] > 1) {
+            const int64_t most = room / (view.dims[i] - 1) < 40 ? room / (view.dims[i] - 1) : 40;
+            view.strides[i] = test_random_between(random, -most, most);
+            room -= (view.dims[i] - 1) * llabs(view.strides[i]);
+        } else {
+            view.strides[i] = test_random_one_in(random, 2) ? INT64_MIN : INT64_MAX;
+        }
         count *= view.dims[i];
     }
     return view;
