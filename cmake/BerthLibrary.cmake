@@ -14,7 +14,8 @@ endif()
 add_library(berth_objects OBJECT ${berth_sources})
 target_include_directories(berth_objects PRIVATE "${PROJECT_SOURCE_DIR}/src")
 # xxHash is used as a header, inlined, so neither library needs it at run time.
-target_include_directories(berth_objects SYSTEM PRIVATE ${XXHASH_INCLUDE_DIRS})
+target_include_directories(berth_objects SYSTEM PRIVATE ${XXHASH_INCLUDE_DIRS}
+                                                        ${BERTH_DLPACK_INCLUDE_DIR})
 target_link_libraries(berth_objects PUBLIC berth_flags)
 # What the library links beyond the system's: a static program links it too.
 set(berth_private_libraries "")
@@ -67,4 +68,5 @@ target_link_libraries(berth_program INTERFACE berth_static berth_flags)
 add_library(berth_internal INTERFACE)
 target_link_libraries(berth_internal INTERFACE berth_program)
 target_include_directories(berth_internal INTERFACE "${PROJECT_SOURCE_DIR}/src")
-target_include_directories(berth_internal SYSTEM INTERFACE ${XXHASH_INCLUDE_DIRS})
+target_include_directories(berth_internal SYSTEM INTERFACE ${XXHASH_INCLUDE_DIRS}
+                                                           ${BERTH_DLPACK_INCLUDE_DIR})

@@ -5,6 +5,7 @@
 
 #include "berth/config.h"
 #include "berth/dims.h"
+#include "berth/dlpack.h"
 #include "berth/dtype.h"
 #include "berth/host.h"
 #include "berth/log.h"

@@ -154,6 +154,11 @@ BERTH_NODISCARD berth_status berth_stream_synchronize(berth_stream* stream);
 /// the device refuses, and still returns the first error.
 BERTH_NODISCARD berth_status berth_stream_drain(berth_stream* stream);
 
+/// True if the host may use the device's memory where it lies, and the device the host's.
+static inline bool berth_device_has_host_access(const berth_device* device) {
+    return (device->ops->caps & BERTH_DEVICE_CAP_HOST_ACCESS) != 0;
+}
+
 static inline bool berth_device_is_async(const berth_device* device) {
     return (device->ops->caps & BERTH_DEVICE_CAP_ASYNC) != 0;
 }

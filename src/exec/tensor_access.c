@@ -87,10 +87,6 @@ static berth_status check_access(const berth_tensor* tensor, const void* buffer,
     return BERTH_OK;
 }
 
-static bool has_host_access(const berth_home* home) {
-    return (home->stream->device->ops->caps & BERTH_DEVICE_CAP_HOST_ACCESS) != 0;
-}
-
 /// Copies the elements row by row where the device's memory can be read by the host.
 static void gather(const berth_tensor* tensor, unsigned char* to) {
     const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
@@ -119,7 +115,7 @@ static berth_status read_locked(berth_tensor* tensor, void* buffer, uint64_t byt
             stream, buffer, berth_tensor_data(tensor), bytes, BERTH_COPY_DEVICE_TO_HOST));
         return berth_stream_drain(stream);
     }
-    if (!has_host_access(tensor->storage->home))
+    if (!berth_device_has_host_access(tensor->storage->home->stream->device))
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "the tensor is not contiguous: read berth_contiguous() of it");
     BERTH_TRY(berth_stream_synchronize(stream));
@@ -163,7 +159,7 @@ berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
     if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
     BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
     berth_storage* storage = tensor->storage;
-    if (!has_host_access(storage->home))
+    if (!berth_device_has_host_access(storage->home->stream->device))
         return berth_fail(BERTH_ERR_UNSUPPORTED, "the device's memory is not visible to the host");
     berth_home_lock(storage->home);
     berth_status status = berth_stream_synchronize(storage->home->stream);
