@@ -38,7 +38,7 @@ BERTH_API berth_tensor* berth_relu(berth_context* ctx, berth_tensor* x);
 BERTH_API berth_tensor* berth_silu(berth_context* ctx, berth_tensor* x);
 
 /// The Gaussian error linear unit of x, in its tanh form.
-BERTH_API berth_tensor* berth_gelu(berth_context* ctx, berth_tensor* x);
+BERTH_API berth_tensor* berth_gelu_tanh(berth_context* ctx, berth_tensor* x);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@
     X(SIGMOID,     "sigmoid")        \
     X(RELU,        "relu")           \
     X(SILU,        "silu")           \
-    X(GELU,        "gelu")
+    X(GELU_TANH,   "gelu_tanh")
 
 #define BERTH_OP_MAP_BINARY(X)       \
     X(ADD,         "add")            \

@@ -47,7 +47,8 @@ typedef struct berth_random_params {
 /// COPY (no params): inputs[0] copied to a contiguous output of the same dtype and shape. Quantised
 /// inputs have last stride 1.
 /// CAST: inputs[0] (any dtype, quantised too, then f32/f16/bf16 only as target) converted. Float to
-/// integer truncates toward zero and saturates, NaN gives 0; anything to bool gives x != 0.
+/// integer truncates toward zero and saturates, NaN gives 0; anything to bool gives x != 0. May be
+/// in place.
 typedef struct berth_cast_params {
     berth_dtype dtype;
 } berth_cast_params;
@@ -55,8 +56,8 @@ typedef struct berth_cast_params {
 /// ADD SUB MUL DIV MINIMUM MAXIMUM (no params): NumPy broadcasting of two operands of one dtype:
 /// f32 f16 bf16 i32 i64 u8 (DIV: floats only). Outputs[0] has the broadcast shape. A NaN operand of
 /// MINIMUM or MAXIMUM gives NaN. May be in the place of operand 0 or 1.
-/// NEG (floats, i32, i64), EXP SQRT TANH SIGMOID RELU SILU GELU (floats; no params): elementwise;
-/// GELU is the tanh form. May be in place. AFFINE: x * scale + shift on f32 f16 bf16. May be in
+/// NEG (floats, i32, i64), EXP SQRT TANH SIGMOID RELU SILU GELU_TANH (floats; no params):
+/// elementwise. May be in place. AFFINE: x * scale + shift on f32 f16 bf16. May be in
 /// place.
 typedef struct berth_affine_params {
     float scale;

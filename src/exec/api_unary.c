@@ -13,7 +13,7 @@ DEFINE_UNARY(tanh, TANH)
 DEFINE_UNARY(sigmoid, SIGMOID)
 DEFINE_UNARY(relu, RELU)
 DEFINE_UNARY(silu, SILU)
-DEFINE_UNARY(gelu, GELU)
+DEFINE_UNARY(gelu_tanh, GELU_TANH)
 
 berth_tensor* berth_affine(berth_context* ctx, berth_tensor* x, float scale, float shift) {
     const berth_affine_params params = {.scale = scale, .shift = shift};

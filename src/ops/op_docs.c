@@ -30,7 +30,7 @@ const berth_op_doc berth_op_docs[] = {
     {"sigmoid", "sigmoid", "x", FLOATS, "1 / (1 + np.exp(-x))", "torch.sigmoid(x)"},
     {"relu", "relu", "x", FLOATS, "np.maximum(x, 0)", "F.relu(x)"},
     {"silu", "silu", "x", FLOATS, "x / (1 + np.exp(-x))", "F.silu(x)"},
-    {"gelu", "gelu", "x", FLOATS, "-", "F.gelu(x, approximate='tanh')"},
+    {"gelu_tanh", "gelu_tanh", "x", FLOATS, "-", "F.gelu(x, approximate='tanh')"},
 
     // two operands
     {"add", "add", "broadcast", NUMBERS_U8, "a + b", "torch.add(a, b)"},

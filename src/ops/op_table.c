@@ -31,7 +31,7 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     ROW(RANDOM,     0, 0,    0,             random,      NULL),
 
     // one operand
-    ROW(CAST,       1, 1,    0,             cast,        NULL),
+    ROW(CAST,       1, 1,    IN_PLACE,      cast,        NULL),
     ROW(AFFINE,     1, 1,    IN_PLACE,      float_unary, NULL),
     ROW(NEG,        1, 1,    IN_PLACE,      neg,         NULL),
     ROW(EXP,        1, 1,    IN_PLACE,      float_unary, NULL),
@@ -40,7 +40,7 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     ROW(SIGMOID,    1, 1,    IN_PLACE,      float_unary, NULL),
     ROW(RELU,       1, 1,    IN_PLACE,      float_unary, NULL),
     ROW(SILU,       1, 1,    IN_PLACE,      float_unary, NULL),
-    ROW(GELU,       1, 1,    IN_PLACE,      float_unary, NULL),
+    ROW(GELU_TANH,  1, 1,    IN_PLACE,      float_unary, NULL),
 
     // two operands
     ROW(ADD,        2, 2,    IN_PLACE_BOTH, binary,      NULL),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/host.h"
 #include "base/op_params.h"
 #include "device/cpu/cpu_device.h"
@@ -102,6 +103,8 @@ static inline double kit_load(berth_dtype dtype, const void* at) {
     case BERTH_I64:
         memcpy(&i64, at, 8);
         return (double)i64;
+    case BERTH_I8:
+        return *(const int8_t*)at;
     default:
         return *(const uint8_t*)at;
     }
@@ -129,6 +132,9 @@ static inline void kit_store(berth_dtype dtype, void* at, double value) {
     case BERTH_I64:
         i64 = (int64_t)value;
         memcpy(at, &i64, 8);
+        break;
+    case BERTH_I8:
+        *(int8_t*)at = (int8_t)value;
         break;
     default:
         *(uint8_t*)at = (uint8_t)value;
@@ -256,8 +262,10 @@ static inline void kit_fill(kit_tensor* tensor, double low, double high) {
     for (int64_t i = 0; i < count; ++i) {
         double value = kit_real(low, high);
         const berth_dtype dtype = tensor->view.dtype;
-        if (dtype == BERTH_I32 || dtype == BERTH_I64 || dtype == BERTH_U8) value = floor(value);
-        if (dtype == BERTH_BOOL) value = (double)kit_int(0, 1);
+        if (dtype == BERTH_BOOL)
+            value = (double)kit_int(0, 1);
+        else if (!berth_dtype_is_float(dtype))
+            value = floor(value);
         kit_store(dtype, kit_at(&tensor->view, i), value);
     }
 }

@@ -149,7 +149,7 @@ static berth_tensor* companion(program* p, const berth_tensor* x) {
 
 static void run_elementwise(program* p, uint32_t slot) {
     berth_tensor* (*const unary[])(berth_context*, berth_tensor*) = {
-        berth_neg, berth_silu, berth_relu, berth_tanh, berth_sigmoid, berth_gelu, berth_copy};
+        berth_neg, berth_silu, berth_relu, berth_tanh, berth_sigmoid, berth_gelu_tanh, berth_copy};
     berth_tensor* (*const binary[])(berth_context*, berth_tensor*, berth_tensor*) = {
         berth_add, berth_sub, berth_mul, berth_maximum, berth_minimum};
     const uint32_t to = pick(p, SLOTS);

@@ -134,35 +134,27 @@ void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void*
     }
 }
 
-const float* berth_walk_f32(const berth_walk* walk, int64_t begin, int64_t count, float* buffer) {
+const void* berth_walk_as(
+    const berth_walk* walk, berth_dtype dtype, int64_t begin, int64_t count, void* buffer) {
     const bool contiguous = berth_walk_is_contiguous(walk);
     const unsigned char* direct = walk->data + begin * walk->item_bytes;
-    if (walk->dtype == BERTH_F32) {
-        if (contiguous) return (const float*)(const void*)direct;
+    if (walk->dtype == dtype) {
+        if (contiguous) return direct;
         berth_walk_copy(walk, begin, count, buffer);
         return buffer;
     }
-    uint16_t narrow[BERTH_CHUNK];
-    if (!contiguous) berth_walk_copy(walk, begin, count, narrow);
-    const void* from = contiguous ? (const void*)direct : narrow;
-    berth_convert_query_to_f32(walk->dtype)(from, buffer, count);
+    _Alignas(64) int64_t gathered[BERTH_CHUNK];
+    if (!contiguous) berth_walk_copy(walk, begin, count, gathered);
+    const void* from = contiguous ? (const void*)direct : gathered;
+    berth_convert_plain(walk->dtype, dtype, from, buffer, count);
     return buffer;
 }
 
 void berth_walk_i64(const berth_walk* walk, int64_t begin, int64_t count, int64_t* buffer) {
-    if (walk->dtype == BERTH_I64) {
+    if (walk->dtype == BERTH_I64)
         berth_walk_copy(walk, begin, count, buffer);
-    } else if (walk->dtype == BERTH_I32) {
-        int32_t narrow[BERTH_CHUNK];
-        berth_walk_copy(walk, begin, count, narrow);
-        for (int64_t i = 0; i < count; ++i)
-            buffer[i] = narrow[i];
-    } else {
-        uint8_t narrow[BERTH_CHUNK];
-        berth_walk_copy(walk, begin, count, narrow);
-        for (int64_t i = 0; i < count; ++i)
-            buffer[i] = narrow[i];
-    }
+    else
+        berth_walk_as(walk, BERTH_I64, begin, count, buffer);
 }
 
 // --- Stores and shapes ---------------------------------------------------------------------------
@@ -172,17 +164,7 @@ void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64
 }
 
 void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int64_t count) {
-    if (dtype == BERTH_I64) {
-        memcpy(target, values, (size_t)count * sizeof *values);
-    } else if (dtype == BERTH_I32) {
-        int32_t* out = target;
-        for (int64_t i = 0; i < count; ++i)
-            out[i] = (int32_t)values[i];
-    } else {
-        uint8_t* out = target;
-        for (int64_t i = 0; i < count; ++i)
-            out[i] = (uint8_t)values[i];
-    }
+    berth_convert_plain(BERTH_I64, dtype, values, target, count);
 }
 
 int64_t berth_view_count(const berth_view* view) {
@@ -232,6 +214,8 @@ const berth_basic_rows* berth_basic_query_rows(void) {
 void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     // Kernels ask for the rows of the instruction set at each call, so one function serves all.
     berth_cpu_fill_create_kernels(table);
+    berth_cpu_fill_cast_kernels(table);
+    berth_cpu_fill_unary_kernels(table);
     berth_cpu_fill_layout_kernels(table);
     berth_cpu_fill_elementwise_kernels(table);
     berth_cpu_fill_reduce_kernels(table);

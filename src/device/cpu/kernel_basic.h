@@ -8,6 +8,7 @@
 #ifndef BERTH_DEVICE_CPU_KERNEL_BASIC_H
 #define BERTH_DEVICE_CPU_KERNEL_BASIC_H
 
+#include "base/dtype.h"
 #include "base/op_map.h"
 #include "berth/op.h"
 #include "device/cpu/kernel_basic_rows.h"
@@ -43,17 +44,28 @@ const unsigned char* berth_walk_at(const berth_walk* walk, int64_t index);
 /// Copies items [begin, begin + count) to `target`.
 void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void* target);
 
-/// Items [begin, begin + count) of a float type as f32, count <= BERTH_CHUNK: in place if they lie
-/// so, else in `buffer`, [BERTH_CHUNK].
-const float* berth_walk_f32(const berth_walk* walk, int64_t begin, int64_t count, float* buffer);
+/// Items [begin, begin + count) of a plain type as elements of plain type `dtype`, as CAST converts
+/// them; count <= BERTH_CHUNK. Where they lie if they lie so, else in `buffer`, of BERTH_CHUNK
+/// elements of either type.
+const void* berth_walk_as(
+    const berth_walk* walk, berth_dtype dtype, int64_t begin, int64_t count, void* buffer);
 
-/// Items [begin, begin + count) of i32, i64, u8 or bool, count <= BERTH_CHUNK, widened.
+/// The same as f32; `buffer` is [BERTH_CHUNK].
+static inline const float* berth_walk_f32(const berth_walk* walk,
+                                          int64_t begin,
+                                          int64_t count,
+                                          float* buffer) {
+    return berth_walk_as(walk, BERTH_F32, begin, count, buffer);
+}
+
+/// Items [begin, begin + count) of a type that is no float, count <= BERTH_CHUNK, widened; always
+/// in `buffer`.
 void berth_walk_i64(const berth_walk* walk, int64_t begin, int64_t count, int64_t* buffer);
 
 /// Writes `count` f32 as elements of `dtype` (a float type) at `target`.
 void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64_t count);
 
-/// Writes `count` integers as elements of `dtype` (i32, i64, u8), keeping the low bits.
+/// Writes `count` integers as elements of `dtype` (i32, i64, i8, u8), keeping the low bits.
 void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int64_t count);
 
 /// The number of elements of `view`.
@@ -61,11 +73,6 @@ int64_t berth_view_count(const berth_view* view);
 
 /// Bytes of an element of a plain type.
 int64_t berth_dtype_bytes(berth_dtype dtype);
-
-/// True for f32, f16, bf16.
-static inline bool berth_dtype_is_float(berth_dtype dtype) {
-    return dtype == BERTH_F32 || dtype == BERTH_F16 || dtype == BERTH_BF16;
-}
 
 static inline int64_t berth_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -91,9 +98,11 @@ berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 
 // The kernels of each file, [op id] = kernel.
 
-void berth_cpu_fill_create_kernels(berth_kernel* table); ///< FILL ARANGE RANDOM NOOP
-void berth_cpu_fill_layout_kernels(berth_kernel* table); ///< COPY CAST CAT EMBEDDING INDEX_COPY
-void berth_cpu_fill_elementwise_kernels(berth_kernel* table); ///< ADD .. MAXIMUM, AFFINE .. GELU
+void berth_cpu_fill_create_kernels(berth_kernel* table);      ///< FILL ARANGE RANDOM NOOP
+void berth_cpu_fill_cast_kernels(berth_kernel* table);        ///< CAST
+void berth_cpu_fill_unary_kernels(berth_kernel* table);       ///< AFFINE .. GELU_TANH
+void berth_cpu_fill_layout_kernels(berth_kernel* table);      ///< COPY CAT EMBEDDING INDEX_COPY
+void berth_cpu_fill_elementwise_kernels(berth_kernel* table); ///< ADD .. MAXIMUM
 void berth_cpu_fill_reduce_kernels(berth_kernel* table);      ///< SUM MEAN MAX ARGMAX SOFTMAX
 void berth_cpu_fill_norm_kernels(berth_kernel* table);        ///< RMS_NORM ROPE
 void berth_cpu_fill_attention_kernels(berth_kernel* table);   ///< ATTENTION

@@ -24,7 +24,7 @@ typedef enum berth_unary {
     BERTH_UNARY_SIGMOID,
     BERTH_UNARY_RELU,
     BERTH_UNARY_SILU,
-    BERTH_UNARY_GELU,
+    BERTH_UNARY_GELU_TANH,
     BERTH_UNARY_COUNT
 } berth_unary;
 

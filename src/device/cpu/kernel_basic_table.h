@@ -8,6 +8,7 @@
 #include "device/cpu/kernel_elementwise_rows.h"
 #include "device/cpu/kernel_norm_rows.h"
 #include "device/cpu/kernel_reduce_rows.h"
+#include "device/cpu/kernel_unary_rows.h"
 
 #define BINARY_INT_TABLE(type)                                                                     \
     {                                                                                              \
@@ -21,7 +22,7 @@ const berth_basic_rows BERTH_BASIC_ROWS = {
     .binary_i32 = BINARY_INT_TABLE(int32_t),
     .binary_i64 = BINARY_INT_TABLE(int64_t),
     .binary_u8 = BINARY_INT_TABLE(uint8_t),
-    .unary = {neg_row, exp_row, sqrt_row, tanh_row, sigmoid_row, relu_row, silu_row, gelu_row},
+    .unary = {neg_row, exp_row, sqrt_row, tanh_row, sigmoid_row, relu_row, silu_row, gelu_tanh_row},
     .affine = affine_row,
     .sum = sum_row,
     .sum_squares = sum_squares_row,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of values to and from f32: half, bfloat16 and every block-quantised type.
+// Rows of values to and from f32: half, bfloat16 and every block-quantised type; and between any
+// two plain types.
 //
 // V1: a conversion gives the same bits on every instruction set, whatever the length of the row and
 //     wherever a value stands in it.
@@ -16,10 +17,17 @@ typedef void (*berth_to_f32_fn)(const void* src, float* dst, int64_t values);
 /// Converts `values` f32 at `src`, rounding once to nearest even; NaN stays NaN.
 typedef void (*berth_from_f32_fn)(const float* src, void* dst, int64_t values);
 
+/// Converts `count` elements from one plain type to another. The ranges do not overlap.
+typedef void (*berth_cast_fn)(const void* source, void* target, int64_t count);
+
+#define BERTH_PLAIN_DTYPES (BERTH_BOOL + 1) ///< types that are not quantised come first
+
 /// One instruction set's conversions, indexed by berth_dtype; NULL where there is none.
 typedef struct berth_convert_rows {
     berth_to_f32_fn to_f32[BERTH_DTYPE_COUNT];
     berth_from_f32_fn from_f32[BERTH_DTYPE_COUNT];
+    /// [from][to]: those that are neither a copy nor to or from a half.
+    berth_cast_fn cast[BERTH_PLAIN_DTYPES][BERTH_PLAIN_DTYPES];
 } berth_convert_rows;
 
 extern const berth_convert_rows berth_convert_rows_portable;
@@ -37,5 +45,11 @@ berth_to_f32_fn berth_convert_query_to_f32(berth_dtype dtype);
 
 /// Shorthand for berth_convert_query_rows()->from_f32[dtype]: f32 (a copy), f16, bf16; else NULL.
 berth_from_f32_fn berth_convert_query_from_f32(berth_dtype dtype);
+
+/// Converts `count` elements of a plain type to another, or copies them: floats to nearest even; to
+/// integers toward zero, saturated, NaN to 0; integers keep the low bits; to bool as x != 0. The
+/// ranges do not overlap.
+void berth_convert_plain(
+    berth_dtype from, berth_dtype to, const void* source, void* target, int64_t count);
 
 #endif // BERTH_DEVICE_CPU_KERNEL_CONVERT_H

@@ -10,6 +10,7 @@
 #include <immintrin.h>
 #endif
 
+#include "device/cpu/kernel_cast_rows.h"
 #include "device/cpu/kernel_convert.h"
 #include "device/cpu/kernel_convert_scalar.h"
 
@@ -237,6 +238,7 @@ const berth_convert_rows BERTH_CONVERT_ROWS = {
             [BERTH_F16] = f16_from_f32,
             [BERTH_BF16] = bf16_from_f32,
         },
+    .cast = CAST_TABLE,
 };
 
 #endif // BERTH_DEVICE_CPU_KERNEL_CONVERT_ROWS_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moving elements and changing their type: COPY CAST CAT EMBEDDING INDEX_COPY.
+// Moving elements: COPY CAT EMBEDDING INDEX_COPY.
 #include <math.h>
 #include <string.h>
 
@@ -70,115 +70,6 @@ static void kernel_copy(const berth_op_call* call) {
         return;
     }
     berth_run_range(call, count, GRAIN, CHEAP_LEAST, copy_range, &job);
-}
-
-// --- CAST ----------------------------------------------------------------------------------------
-
-typedef struct cast_job {
-    berth_walk from;
-    unsigned char* out;
-    berth_dtype to;
-    int64_t bytes;  ///< an output element
-    int64_t values; ///< elements an item of `from`
-} cast_job;
-
-/// Floats to integers: toward zero, saturated, NaN to 0; to bool: x != 0.
-#define CAST_TO_INT(type, low, high)                                                               \
-    do {                                                                                           \
-        type* to = out;                                                                            \
-        for (int64_t i = 0; i < count; ++i) {                                                      \
-            const float value = x[i];                                                              \
-            to[i] = isnan(value)             ? 0                                                   \
-                    : value <= (float)(low)  ? (low)                                               \
-                    : value >= (float)(high) ? (high)                                              \
-                                             : (type)value;                                        \
-        }                                                                                          \
-    } while (0)
-
-static void cast_floats(berth_dtype to_dtype, const float* x, void* out, int64_t count) {
-    if (berth_dtype_is_float(to_dtype)) {
-        berth_store_f32(to_dtype, x, out, count);
-    } else if (to_dtype == BERTH_I32) {
-        // (float)INT32_MAX is 2^31, so what is below it fits.
-        CAST_TO_INT(int32_t, INT32_MIN, INT32_MAX);
-    } else if (to_dtype == BERTH_I64) {
-        CAST_TO_INT(int64_t, INT64_MIN, INT64_MAX);
-    } else if (to_dtype == BERTH_U8) {
-        CAST_TO_INT(uint8_t, 0, UINT8_MAX);
-    } else {
-        for (int64_t i = 0; i < count; ++i)
-            ((uint8_t*)out)[i] = x[i] != 0.0f;
-    }
-}
-
-static void cast_integers(berth_dtype to_dtype, const int64_t* x, void* out, int64_t count) {
-    if (berth_dtype_is_float(to_dtype)) {
-        float values[BERTH_CHUNK];
-        for (int64_t i = 0; i < count; ++i)
-            values[i] = (float)x[i];
-        berth_convert_query_from_f32(to_dtype)(values, out, count);
-    } else if (to_dtype == BERTH_BOOL) {
-        for (int64_t i = 0; i < count; ++i)
-            ((uint8_t*)out)[i] = x[i] != 0;
-    } else {
-        berth_store_i64(to_dtype, x, out, count);
-    }
-}
-
-static void cast_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
-    (void)worker;
-    const cast_job* job = data;
-    const bool is_float = berth_dtype_is_float(job->from.dtype);
-    for (int64_t at = begin; at < end; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, end - at);
-        void* out = job->out + at * job->bytes;
-        if (is_float) {
-            float buffer[BERTH_CHUNK];
-            cast_floats(job->to, berth_walk_f32(&job->from, at, count, buffer), out, count);
-        } else {
-            int64_t buffer[BERTH_CHUNK];
-            berth_walk_i64(&job->from, at, count, buffer);
-            cast_integers(job->to, buffer, out, count);
-        }
-    }
-}
-
-/// Blocks [begin, end) of a quantised tensor.
-static void dequantise_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
-    (void)worker;
-    enum { BLOCKS = 4, BLOCK_BYTES = 256, BLOCK_VALUES = 256 };
-    const cast_job* job = data;
-    const berth_to_f32_fn convert = berth_convert_query_to_f32(job->from.dtype);
-    unsigned char blocks[BLOCKS * BLOCK_BYTES];
-    float values[BLOCKS * BLOCK_VALUES];
-    for (int64_t at = begin; at < end; at += BLOCKS) {
-        const int64_t count = berth_min_i64(BLOCKS, end - at);
-        berth_walk_copy(&job->from, at, count, blocks);
-        void* out = job->out + at * job->values * job->bytes;
-        float* to = job->to == BERTH_F32 ? out : values;
-        convert(blocks, to, count * job->values);
-        berth_store_f32(job->to, to, out, count * job->values);
-    }
-}
-
-static void kernel_cast(const berth_op_call* call) {
-    const berth_view* in = &call->inputs[0];
-    const berth_view* out = &call->outputs[0];
-    const berth_dtype_info* info = berth_dtype_query_info(in->dtype);
-    cast_job job = {
-        .out = out->data,
-        .to = out->dtype,
-        .bytes = berth_dtype_bytes(out->dtype),
-        .values = (int64_t)info->block_values,
-    };
-    berth_walk_init(&job.from, in);
-    const int64_t count = berth_view_count(out);
-    if (info->kind == BERTH_DTYPE_KIND_Q) {
-        const int64_t least = CHEAP_LEAST / job.values;
-        berth_run_range(call, count / job.values, 128, least, dequantise_range, &job);
-        return;
-    }
-    berth_run_range(call, count, GRAIN, CHEAP_LEAST, cast_range, &job);
 }
 
 // --- CAT -----------------------------------------------------------------------------------------
@@ -325,7 +216,6 @@ static void kernel_index_copy(const berth_op_call* call) {
 
 void berth_cpu_fill_layout_kernels(berth_kernel* table) {
     table[BERTH_OP_COPY] = kernel_copy;
-    table[BERTH_OP_CAST] = kernel_cast;
     table[BERTH_OP_CAT] = kernel_cat;
     table[BERTH_OP_EMBEDDING] = kernel_embedding;
     table[BERTH_OP_INDEX_COPY] = kernel_index_copy;

@@ -27,6 +27,8 @@ static void store_double(berth_dtype dtype, double value, void* target) {
         berth_convert_query_from_f32(dtype)(&narrow, target, 1);
     } else if (dtype == BERTH_BOOL) {
         *(uint8_t*)target = value != 0.0;
+    } else if (dtype == BERTH_I8) {
+        *(int8_t*)target = (int8_t)saturate(value, INT8_MIN, INT8_MAX);
     } else if (dtype == BERTH_U8) {
         *(uint8_t*)target = (uint8_t)saturate(value, 0, UINT8_MAX);
     } else if (dtype == BERTH_I32) {
