@@ -208,6 +208,14 @@ void berth_dispatch_many(berth_context* context,
                          berth_tensor** results,
                          uint32_t result_count);
 
+/// Copies `count` items (elements, or blocks of a quantised type) of `tensor` to `buffer`, from the
+/// row-major number `first` on; waits for them. All of them exist.
+/// Errors: as of berth_tensor_read.
+BERTH_NODISCARD berth_status berth_tensor_read_span(berth_tensor* tensor,
+                                                    int64_t first,
+                                                    int64_t count,
+                                                    void* buffer);
+
 /// The tensor behind a handle, without berth_move()'s tag.
 static inline berth_tensor* berth_untag(const berth_tensor* operand) {
     return (berth_tensor*)((uintptr_t)operand & ~(uintptr_t)1);

@@ -87,49 +87,71 @@ static berth_status check_access(const berth_tensor* tensor, const void* buffer,
     return BERTH_OK;
 }
 
-/// Copies the elements row by row where the device's memory can be read by the host.
-static void gather(const berth_tensor* tensor, unsigned char* to) {
+/// Copies `count` items (elements, or blocks of a quantised type) from the row-major number `first`
+/// on, row by row, where the device's memory can be read by the host.
+static void gather(const berth_tensor* tensor, int64_t first, int64_t count, unsigned char* to) {
     const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
     const int32_t last = tensor->rank - 1;
     const int64_t row = last < 0 ? 1 : tensor->dims[last] / info->block_values;
     const int64_t step = last < 0 ? 1 : tensor->strides[last];
     const size_t item = info->block_bytes;
+    int64_t column = first % row, rest = first / row;
     int64_t index[BERTH_MAX_RANK] = {0};
-    for (int64_t left = berth_tensor_count(tensor) / info->block_values; left > 0; left -= row) {
+    for (int32_t d = last - 1; d >= 0; --d) {
+        index[d] = rest % tensor->dims[d];
+        rest /= tensor->dims[d];
+    }
+    while (count > 0) {
+        const int64_t end = count < row - column ? column + count : row;
+        count -= end - column;
         int64_t offset = 0;
         for (int32_t d = 0; d < last; ++d)
             offset += index[d] * tensor->strides[d];
         const unsigned char* from = berth_tensor_data(tensor) + offset * (int64_t)item;
-        for (int64_t i = 0; i < row; ++i, to += item)
-            memcpy(to, from + i * step * (int64_t)item, item);
+        for (; column < end; ++column, to += item)
+            memcpy(to, from + column * step * (int64_t)item, item);
+        column = 0;
         for (int32_t d = last - 1; d >= 0 && ++index[d] == tensor->dims[d]; --d)
             index[d] = 0;
     }
 }
 
-static berth_status read_locked(berth_tensor* tensor, void* buffer, uint64_t bytes) {
+static berth_status read_locked(berth_tensor* tensor, int64_t first, int64_t count, void* buffer) {
     berth_stream* stream = tensor->storage->home->stream;
-    if (bytes == 0) return BERTH_OK;
+    const uint64_t item = berth_dtype_info_of((berth_dtype)tensor->dtype)->block_bytes;
+    if (count == 0) return BERTH_OK;
     if (tensor->is_dense) {
-        BERTH_TRY(berth_stream_copy(
-            stream, buffer, berth_tensor_data(tensor), bytes, BERTH_COPY_DEVICE_TO_HOST));
+        BERTH_TRY(berth_stream_copy(stream,
+                                    buffer,
+                                    berth_tensor_data(tensor) + (uint64_t)first * item,
+                                    (uint64_t)count * item,
+                                    BERTH_COPY_DEVICE_TO_HOST));
         return berth_stream_drain(stream);
     }
     if (!berth_device_has_host_access(tensor->storage->home->stream->device))
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "the tensor is not contiguous: read berth_contiguous() of it");
     BERTH_TRY(berth_stream_synchronize(stream));
-    gather(tensor, buffer);
+    gather(tensor, first, count, buffer);
     return BERTH_OK;
+}
+
+berth_status berth_tensor_read_span(berth_tensor* tensor,
+                                    int64_t first,
+                                    int64_t count,
+                                    void* buffer) {
+    berth_home* home = tensor->storage->home;
+    BERTH_TRY(berth_fork_check(home->fork_generation));
+    berth_home_lock(home);
+    const berth_status status = read_locked(tensor, first, count, buffer);
+    berth_home_unlock(home);
+    return status;
 }
 
 berth_status berth_tensor_read(berth_tensor* tensor, void* buffer, uint64_t bytes) {
     BERTH_TRY(check_access(tensor, buffer, bytes));
-    berth_home* home = tensor->storage->home;
-    berth_home_lock(home);
-    const berth_status status = read_locked(tensor, buffer, bytes);
-    berth_home_unlock(home);
-    return status;
+    const uint64_t item = berth_dtype_info_of((berth_dtype)tensor->dtype)->block_bytes;
+    return berth_tensor_read_span(tensor, 0, (int64_t)(bytes / item), buffer);
 }
 
 static berth_status write_locked(berth_tensor* tensor, const void* data, uint64_t bytes) {
