@@ -31,7 +31,21 @@
     X(MUL,         "mul")            \
     X(DIV,         "div")            \
     X(MINIMUM,     "minimum")        \
-    X(MAXIMUM,     "maximum")
+    X(MAXIMUM,     "maximum")        \
+    X(REMAINDER,   "remainder")      \
+    X(POW,         "pow")            \
+    X(EQ,          "eq")             \
+    X(NE,          "ne")             \
+    X(LT,          "lt")             \
+    X(LE,          "le")             \
+    X(GT,          "gt")             \
+    X(GE,          "ge")             \
+    X(LOGICAL_AND, "logical_and")    \
+    X(LOGICAL_OR,  "logical_or")     \
+    X(LOGICAL_XOR, "logical_xor")    \
+    X(WHERE,       "where")          \
+    X(CLAMP,       "clamp")          \
+    X(OUTER,       "outer")
 
 #define BERTH_OP_MAP_REDUCE(X)       \
     X(SUM,         "sum")            \

@@ -53,9 +53,33 @@ typedef struct berth_cast_params {
     berth_dtype dtype;
 } berth_cast_params;
 
-/// ADD SUB MUL DIV MINIMUM MAXIMUM (no params): NumPy broadcasting of two operands of one dtype:
-/// f32 f16 bf16 i32 i64 u8 (DIV: floats only). Outputs[0] has the broadcast shape. A NaN operand of
-/// MINIMUM or MAXIMUM gives NaN. May be in the place of operand 0 or 1.
+/// ADD SUB MUL DIV MINIMUM MAXIMUM REMAINDER POW (no params): NumPy broadcasting of two operands of
+/// plain types, converted to outputs[0].dtype first, as by CAST: their promoted type, for DIV the
+/// float type of it. Outputs[0] has the broadcast shape. ADD and MUL of bool are or and and; bool
+/// is no output of SUB, REMAINDER and POW. A NaN operand of MINIMUM or MAXIMUM gives NaN. REMAINDER
+/// has the divisor's sign; by 0 it is 0 for integers, NaN for floats. POW of integers with a
+/// negative exponent is 0, for the base 1 or -1 the power itself. May be in the place of operand 0
+/// or 1. OUTER (no params): MUL of inputs a [M] and b [N] as [M, 1] and [1, N]. Not in place.
+///
+/// LOGICAL_AND LOGICAL_OR LOGICAL_XOR (no params): bool, of operands of plain types that count as
+/// true where they are not 0 (NaN is true). EQ NE LT LE GT GE: bool, of operands of plain types
+/// converted to `dtype` first. Broadcasting and places as above.
+typedef struct berth_compare_params {
+    berth_dtype dtype; ///< the operands' promoted type
+} berth_compare_params;
+
+/// WHERE (no params): inputs condition (plain, true where not 0), a, b (plain), all broadcast:
+/// outputs[0] is a where the condition is true, else b, both converted to outputs[0].dtype. May be
+/// in the place of operand 1 or 2.
+///
+/// CLAMP: min(max(x, low), high) of any plain type but bool. Integers: low counts as the next whole
+/// number above, high as that below, both no further than the type reaches; not NaN. Floats: both
+/// are converted to f32; a NaN among the three gives NaN. May be in place.
+typedef struct berth_clamp_params {
+    double low;
+    double high;
+} berth_clamp_params;
+
 /// NEG (floats, i32, i64), EXP SQRT TANH SIGMOID RELU SILU GELU_TANH (floats; no params):
 /// elementwise. May be in place. AFFINE: x * scale + shift on f32 f16 bf16. May be in
 /// place.

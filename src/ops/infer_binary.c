@@ -1,28 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks and shape rules of ops on two operands.
-#include "ops/infer.h"
-#include "tensor/shape.h"
+// Checks and shape rules of ops on two operands, of where and clamp.
+#include <inttypes.h>
+#include <math.h>
 
-static bool is_number(berth_dtype dtype) {
-    const berth_dtype_kind kind = berth_dtype_info_of(dtype)->kind;
-    return kind != BERTH_DTYPE_KIND_Q && kind != BERTH_DTYPE_KIND_B;
+#include "base/op_params.h"
+#include "ops/infer.h"
+#include "ops/promote.h"
+
+static berth_status check_plain(const berth_op_call* call) {
+    for (uint32_t i = 0; i < call->input_count; ++i)
+        if (!berth_dtype_is_plain(call->inputs[i].dtype))
+            return berth_infer_refuse_dtype(call->inputs[i].dtype,
+                                            "any type that is not quantised");
+    return BERTH_OK;
 }
 
-berth_status berth_infer_binary(berth_op_call* call) {
-    const berth_view* a = &call->inputs[0];
-    const berth_view* b = &call->inputs[1];
-    if (!is_number(a->dtype))
-        return berth_infer_refuse_dtype(a->dtype, "f32, f16, bf16, i32, i64 or u8");
-    if (a->dtype != b->dtype)
-        return berth_op_fail(BERTH_ERR_UNSUPPORTED, "the operands must have one type; cast one");
+/// Gives output 0 the shape that operands `first` and `first` + 1 broadcast to.
+static berth_status broadcast(berth_op_call* call, uint32_t first) {
+    const berth_view* a = &call->inputs[first];
+    const berth_view* b = &call->inputs[first + 1];
     berth_view* out = &call->outputs[0];
-    out->dtype = a->dtype;
     if (!berth_shape_broadcast(a->rank, a->dims, b->rank, b->dims, &out->rank, out->dims))
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "the shapes do not broadcast");
     return BERTH_OK;
 }
 
+berth_status berth_infer_binary(berth_op_call* call) {
+    const berth_status status = check_plain(call);
+    if (status != BERTH_OK) return status;
+    call->outputs[0].dtype = berth_promote(&call->inputs[0], &call->inputs[1]);
+    return broadcast(call, 0);
+}
+
+berth_status berth_infer_arithmetic(berth_op_call* call) {
+    const berth_status status = berth_infer_binary(call);
+    if (status == BERTH_OK && call->outputs[0].dtype == BERTH_BOOL)
+        return berth_infer_refuse_dtype(BERTH_BOOL, "one operand must be of a number type");
+    return status;
+}
+
 berth_status berth_infer_div(berth_op_call* call) {
-    const berth_status status = berth_infer_check_float(&call->inputs[0]);
-    return status != BERTH_OK ? status : berth_infer_binary(call);
+    const berth_status status = berth_infer_binary(call);
+    if (status == BERTH_OK) call->outputs[0].dtype = berth_promote_to_float(call->outputs[0].dtype);
+    return status;
+}
+
+berth_status berth_infer_predicate(berth_op_call* call) {
+    const berth_status status = check_plain(call);
+    if (status != BERTH_OK) return status;
+    call->outputs[0].dtype = BERTH_BOOL;
+    return broadcast(call, 0);
+}
+
+berth_status berth_infer_where(berth_op_call* call) {
+    berth_status status = check_plain(call);
+    if (status == BERTH_OK) status = broadcast(call, 1);
+    if (status != BERTH_OK) return status;
+    const berth_view* condition = &call->inputs[0];
+    berth_view* out = &call->outputs[0];
+    const berth_view sides = *out;
+    if (!berth_shape_broadcast(
+            condition->rank, condition->dims, sides.rank, sides.dims, &out->rank, out->dims))
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "the shapes do not broadcast");
+    out->dtype = berth_promote(&call->inputs[1], &call->inputs[2]);
+    return BERTH_OK;
+}
+
+berth_status berth_infer_clamp(berth_op_call* call) {
+    const berth_clamp_params* params = call->params;
+    const berth_dtype dtype = call->inputs[0].dtype;
+    if (!berth_dtype_is_plain(dtype) || dtype == BERTH_BOOL)
+        return berth_infer_refuse_dtype(dtype, "floats and integers");
+    if (!berth_dtype_is_float(dtype) && (isnan(params->low) || isnan(params->high)))
+        return berth_infer_invalid("a bound of integers is NaN");
+    berth_infer_set_like(&call->outputs[0], &call->inputs[0]);
+    return BERTH_OK;
+}
+
+berth_status berth_infer_outer(berth_op_call* call) {
+    const berth_status status = check_plain(call);
+    if (status != BERTH_OK) return status;
+    for (uint32_t i = 0; i < 2; ++i)
+        if (call->inputs[i].rank != 1)
+            return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                 "operand %" PRIu32 " has %d dimensions, 1 is needed",
+                                 i,
+                                 (int)call->inputs[i].rank);
+    const int64_t dims[2] = {call->inputs[0].dims[0], call->inputs[1].dims[0]};
+    const berth_dtype dtype = berth_promote(&call->inputs[0], &call->inputs[1]);
+    berth_infer_set_shape(&call->outputs[0], dtype, 2, dims);
+    return BERTH_OK;
 }

@@ -5,7 +5,9 @@
 #define PLAIN "plain"
 #define FLOATS "floats"
 #define NUMBERS "floats, i32, i64"
-#define NUMBERS_U8 "floats, i32, i64, u8"
+#define PROMOTED "plain -> promoted"
+#define PROMOTED_NUMBERS "plain, not both bool -> promoted"
+#define PREDICATE "plain -> bool"
 #define ONE_DIM "x without `dim`, or 1 there"
 
 // clang-format off
@@ -33,12 +35,26 @@ const berth_op_doc berth_op_docs[] = {
     {"gelu_tanh", "gelu_tanh", "x", FLOATS, "-", "F.gelu(x, approximate='tanh')"},
 
     // two operands
-    {"add", "add", "broadcast", NUMBERS_U8, "a + b", "torch.add(a, b)"},
-    {"sub", "sub", "broadcast", NUMBERS_U8, "a - b", "torch.sub(a, b)"},
-    {"mul", "mul", "broadcast", NUMBERS_U8, "a * b", "torch.mul(a, b)"},
-    {"div", "div", "broadcast", FLOATS, "a / b", "torch.div(a, b)"},
-    {"minimum", "minimum", "broadcast", NUMBERS_U8, "np.minimum(a, b)", "torch.minimum(a, b)"},
-    {"maximum", "maximum", "broadcast", NUMBERS_U8, "np.maximum(a, b)", "torch.maximum(a, b)"},
+    {"add", "add", "broadcast", PROMOTED, "a + b", "torch.add(a, b)"},
+    {"sub", "sub", "broadcast", PROMOTED_NUMBERS, "a - b", "torch.sub(a, b)"},
+    {"mul", "mul", "broadcast", PROMOTED, "a * b", "torch.mul(a, b)"},
+    {"div", "div", "broadcast", "plain -> promoted float", "a / b", "torch.div(a, b)"},
+    {"minimum", "minimum", "broadcast", PROMOTED, "np.minimum(a, b)", "torch.minimum(a, b)"},
+    {"maximum", "maximum", "broadcast", PROMOTED, "np.maximum(a, b)", "torch.maximum(a, b)"},
+    {"remainder", "remainder", "broadcast", PROMOTED_NUMBERS, "np.remainder(a, b)", "torch.remainder(a, b)"},
+    {"pow", "pow", "broadcast", PROMOTED_NUMBERS, "a ** b", "torch.pow(a, b)"},
+    {"eq", "eq", "broadcast", PREDICATE, "a == b", "torch.eq(a, b)"},
+    {"ne", "ne", "broadcast", PREDICATE, "a != b", "torch.ne(a, b)"},
+    {"lt", "lt", "broadcast", PREDICATE, "a < b", "torch.lt(a, b)"},
+    {"le", "le", "broadcast", PREDICATE, "a <= b", "torch.le(a, b)"},
+    {"gt", "gt", "broadcast", PREDICATE, "a > b", "torch.gt(a, b)"},
+    {"ge", "ge", "broadcast", PREDICATE, "a >= b", "torch.ge(a, b)"},
+    {"logical_and", "logical_and", "broadcast", PREDICATE, "np.logical_and(a, b)", "torch.logical_and(a, b)"},
+    {"logical_or", "logical_or", "broadcast", PREDICATE, "np.logical_or(a, b)", "torch.logical_or(a, b)"},
+    {"logical_xor", "logical_xor", "broadcast", PREDICATE, "np.logical_xor(a, b)", "torch.logical_xor(a, b)"},
+    {"where", "where", "broadcast", PROMOTED, "np.where(condition, a, b)", "torch.where(condition, a, b)"},
+    {"clamp", "clamp", "x", "plain but bool", "np.clip(x, low, high)", "torch.clamp(x, low, high)"},
+    {"outer", "outer", "[M, N]", PROMOTED, "np.outer(a, b)", "torch.outer(a, b)"},
 
     // reductions and norms
     {"sum", "sum", ONE_DIM, NUMBERS, "x.sum(dim, keepdims=)", "x.sum(dim, keepdim)"},

@@ -8,6 +8,7 @@
 
 #define IN_PLACE BERTH_OP_IN_PLACE(0)
 #define IN_PLACE_BOTH (BERTH_OP_IN_PLACE(0) | BERTH_OP_IN_PLACE(1))
+#define IN_PLACE_SIDES (BERTH_OP_IN_PLACE(1) | BERTH_OP_IN_PLACE(2))
 #define UPDATES (BERTH_OP_IN_PLACE(0) | BERTH_OP_UPDATES_0)
 
 // The names are those of the list of ids.
@@ -44,11 +45,25 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
 
     // two operands
     ROW(ADD,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
-    ROW(SUB,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
+    ROW(SUB,        2, 2,    IN_PLACE_BOTH, arithmetic,  NULL),
     ROW(MUL,        2, 2,    IN_PLACE_BOTH, binary,      NULL),
     ROW(DIV,        2, 2,    IN_PLACE_BOTH, div,         NULL),
     ROW(MINIMUM,    2, 2,    IN_PLACE_BOTH, binary,      NULL),
     ROW(MAXIMUM,    2, 2,    IN_PLACE_BOTH, binary,      NULL),
+    ROW(REMAINDER,  2, 2,    IN_PLACE_BOTH, arithmetic,  NULL),
+    ROW(POW,        2, 2,    IN_PLACE_BOTH, arithmetic,  NULL),
+    ROW(EQ,         2, 2,    IN_PLACE_BOTH, predicate,   NULL),
+    ROW(NE,         2, 2,    IN_PLACE_BOTH, predicate,   NULL),
+    ROW(LT,         2, 2,    IN_PLACE_BOTH, predicate,   NULL),
+    ROW(LE,         2, 2,    IN_PLACE_BOTH, predicate,   NULL),
+    ROW(GT,         2, 2,    IN_PLACE_BOTH, predicate,   NULL),
+    ROW(GE,         2, 2,    IN_PLACE_BOTH, predicate,   NULL),
+    ROW(LOGICAL_AND, 2, 2,   IN_PLACE_BOTH, predicate,   NULL),
+    ROW(LOGICAL_OR, 2, 2,    IN_PLACE_BOTH, predicate,   NULL),
+    ROW(LOGICAL_XOR, 2, 2,   IN_PLACE_BOTH, predicate,   NULL),
+    ROW(WHERE,      3, 3,    IN_PLACE_SIDES, where,      NULL),
+    ROW(CLAMP,      1, 1,    IN_PLACE,      clamp,       NULL),
+    ROW(OUTER,      2, 2,    0,             outer,       NULL),
 
     // reductions and norms
     ROW(SUM,        1, 1,    0,             sum,         NULL),

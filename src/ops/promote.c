@@ -17,10 +17,9 @@ berth_dtype berth_promote_dtypes(berth_dtype a, berth_dtype b) {
     return a == BERTH_I64 || b == BERTH_I64 ? BERTH_I64 : BERTH_I32;
 }
 
-berth_dtype berth_promote(const berth_view* a, const berth_view* b) {
-    if (a->dtype == b->dtype) return a->dtype;
-    if ((a->rank == 0) == (b->rank == 0)) return berth_promote_dtypes(a->dtype, b->dtype);
-    const berth_dtype with_dims = a->rank > 0 ? a->dtype : b->dtype;
-    const berth_dtype without = a->rank > 0 ? b->dtype : a->dtype;
+berth_dtype berth_promote_operands(berth_dtype a, int32_t rank_a, berth_dtype b, int32_t rank_b) {
+    if ((rank_a == 0) == (rank_b == 0)) return berth_promote_dtypes(a, b);
+    const berth_dtype with_dims = rank_a > 0 ? a : b;
+    const berth_dtype without = rank_a > 0 ? b : a;
     return category_of(without) > category_of(with_dims) ? without : with_dims;
 }

@@ -14,7 +14,11 @@ berth_dtype berth_promote_dtypes(berth_dtype a, berth_dtype b);
 
 /// The type that two operands of plain types are converted to: an operand without dimensions counts
 /// beside one with dimensions only if its type is of a higher category.
-berth_dtype berth_promote(const berth_view* a, const berth_view* b);
+berth_dtype berth_promote_operands(berth_dtype a, int32_t rank_a, berth_dtype b, int32_t rank_b);
+static inline berth_dtype berth_promote(const berth_view* a, const berth_view* b) {
+    if (a->dtype == b->dtype) return a->dtype;
+    return berth_promote_operands(a->dtype, a->rank, b->dtype, b->rank);
+}
 
 /// The type that functions of real numbers compute in: f32 for integers and bool, else the type
 /// itself.

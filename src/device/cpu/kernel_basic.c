@@ -217,7 +217,7 @@ void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     berth_cpu_fill_cast_kernels(table);
     berth_cpu_fill_unary_kernels(table);
     berth_cpu_fill_layout_kernels(table);
-    berth_cpu_fill_elementwise_kernels(table);
+    berth_cpu_fill_binary_kernels(table);
     berth_cpu_fill_reduce_kernels(table);
     berth_cpu_fill_norm_kernels(table);
     berth_cpu_fill_attention_kernels(table);

@@ -102,7 +102,7 @@ void berth_cpu_fill_create_kernels(berth_kernel* table);      ///< FILL ARANGE R
 void berth_cpu_fill_cast_kernels(berth_kernel* table);        ///< CAST
 void berth_cpu_fill_unary_kernels(berth_kernel* table);       ///< AFFINE .. GELU_TANH
 void berth_cpu_fill_layout_kernels(berth_kernel* table);      ///< COPY CAT EMBEDDING INDEX_COPY
-void berth_cpu_fill_elementwise_kernels(berth_kernel* table); ///< ADD .. MAXIMUM
+void berth_cpu_fill_binary_kernels(berth_kernel* table);      ///< ADD .. OUTER
 void berth_cpu_fill_reduce_kernels(berth_kernel* table);      ///< SUM MEAN MAX ARGMAX SOFTMAX
 void berth_cpu_fill_norm_kernels(berth_kernel* table);        ///< RMS_NORM ROPE
 void berth_cpu_fill_attention_kernels(berth_kernel* table);   ///< ATTENTION

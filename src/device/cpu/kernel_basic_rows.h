@@ -4,7 +4,7 @@
 #ifndef BERTH_DEVICE_CPU_KERNEL_BASIC_ROWS_H
 #define BERTH_DEVICE_CPU_KERNEL_BASIC_ROWS_H
 
-#include "berth/dtype.h"
+#include "device/cpu/kernel_convert.h"
 
 typedef enum berth_binary {
     BERTH_BINARY_ADD,
@@ -13,8 +13,18 @@ typedef enum berth_binary {
     BERTH_BINARY_DIV,
     BERTH_BINARY_MINIMUM,
     BERTH_BINARY_MAXIMUM,
+    BERTH_BINARY_REMAINDER,
+    BERTH_BINARY_POW,
     BERTH_BINARY_COUNT
 } berth_binary;
+
+typedef enum berth_compare {
+    BERTH_COMPARE_EQ,
+    BERTH_COMPARE_NE,
+    BERTH_COMPARE_LT,
+    BERTH_COMPARE_LE,
+    BERTH_COMPARE_COUNT
+} berth_compare;
 
 typedef enum berth_unary {
     BERTH_UNARY_NEG,
@@ -34,6 +44,14 @@ typedef enum berth_unary {
 /// out[i] = a[i] op b[i]; `out` may be `a` or `b`, or else overlaps neither.
 typedef void (*berth_binary_fn)(void* out, const void* a, const void* b, int64_t count);
 
+/// out[i] = min(max(x[i], *low), *high), all of one type, NaN wins; `out` may be `x`.
+typedef void (*berth_clamp_fn)(
+    void* out, const void* x, int64_t count, const void* low, const void* high);
+
+/// out[i] = condition[i] != 0 ? a[i] : b[i]; `out` may be `a` or `b`.
+typedef void (*berth_select_fn)(
+    void* out, const uint8_t* condition, const void* a, const void* b, int64_t count);
+
 /// out[i] = f(x[i]); `out` may be `x`.
 typedef void (*berth_unary_fn)(float* out, const float* x, int64_t count);
 
@@ -47,10 +65,18 @@ typedef struct berth_attention_state {
 } berth_attention_state;
 
 typedef struct berth_basic_rows {
+    // Integers: NULL for division. Bool: ADD is or, MUL is and; SUB, REMAINDER and POW are NULL
+    // too.
     berth_binary_fn binary_f32[BERTH_BINARY_COUNT];
-    berth_binary_fn binary_i32[BERTH_BINARY_COUNT]; ///< NULL for division
+    berth_binary_fn binary_i32[BERTH_BINARY_COUNT];
     berth_binary_fn binary_i64[BERTH_BINARY_COUNT];
+    berth_binary_fn binary_i8[BERTH_BINARY_COUNT];
     berth_binary_fn binary_u8[BERTH_BINARY_COUNT];
+    berth_binary_fn binary_bool[BERTH_BINARY_COUNT];
+    // Of each type, BERTH_F32 .. BERTH_BOOL; NULL for f16 and bf16.
+    berth_binary_fn compare[BERTH_COMPARE_COUNT][BERTH_PLAIN_DTYPES]; ///< to bool
+    berth_clamp_fn clamp[BERTH_PLAIN_DTYPES];                         ///< NULL for bool
+    berth_select_fn select[4];                                        ///< elements of 2^n bytes
     berth_unary_fn unary[BERTH_UNARY_COUNT];
     void (*affine)(float* out, const float* x, int64_t count, float scale, float shift);
 

@@ -29,6 +29,14 @@
 #define VF_PARTIAL_VECTORS (VF_PARTIALS / VF_LANES)
 #define VF_INLINE static inline __attribute__((always_inline, unused))
 
+/// Before a loop whose iterations each touch one element: its output may be one of its operands,
+/// and it is still worth vectorising.
+#if defined(__clang__)
+#define VF_EACH_APART
+#else
+#define VF_EACH_APART _Pragma("GCC ivdep")
+#endif
+
 typedef float vf __attribute__((vector_size(VF_LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(VF_LANES * 4)));
 

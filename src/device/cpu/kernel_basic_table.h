@@ -5,8 +5,9 @@
 #define BERTH_DEVICE_CPU_KERNEL_BASIC_TABLE_H
 
 #include "device/cpu/kernel_attention_rows.h"
-#include "device/cpu/kernel_elementwise_rows.h"
+#include "device/cpu/kernel_binary_rows.h"
 #include "device/cpu/kernel_norm_rows.h"
+#include "device/cpu/kernel_power_rows.h"
 #include "device/cpu/kernel_reduce_rows.h"
 #include "device/cpu/kernel_unary_rows.h"
 
@@ -14,14 +15,55 @@
     {                                                                                              \
         [BERTH_BINARY_ADD] = add_##type, [BERTH_BINARY_SUB] = sub_##type,                          \
         [BERTH_BINARY_MUL] = mul_##type, [BERTH_BINARY_MINIMUM] = minimum_##type,                  \
-        [BERTH_BINARY_MAXIMUM] = maximum_##type,                                                   \
+        [BERTH_BINARY_MAXIMUM] = maximum_##type, [BERTH_BINARY_REMAINDER] = remainder_##type,      \
+        [BERTH_BINARY_POW] = pow_##type,                                                           \
+    }
+
+#define COMPARE_TABLE(name)                                                                        \
+    {                                                                                              \
+        [BERTH_F32] = name##_f32, [BERTH_I32] = name##_int32_t, [BERTH_I64] = name##_int64_t,      \
+        [BERTH_I8] = name##_int8_t, [BERTH_U8] = name##_uint8_t, [BERTH_BOOL] = name##_bool,       \
     }
 
 const berth_basic_rows BERTH_BASIC_ROWS = {
-    .binary_f32 = {add_f32, sub_f32, mul_f32, div_f32, minimum_f32, maximum_f32},
+    .binary_f32 =
+        {
+            add_f32,
+            sub_f32,
+            mul_f32,
+            div_f32,
+            minimum_f32,
+            maximum_f32,
+            remainder_f32,
+            pow_f32,
+        },
     .binary_i32 = BINARY_INT_TABLE(int32_t),
     .binary_i64 = BINARY_INT_TABLE(int64_t),
+    .binary_i8 = BINARY_INT_TABLE(int8_t),
     .binary_u8 = BINARY_INT_TABLE(uint8_t),
+    .binary_bool =
+        {
+            [BERTH_BINARY_ADD] = or_bool,
+            [BERTH_BINARY_MUL] = and_bool,
+            [BERTH_BINARY_MINIMUM] = and_bool,
+            [BERTH_BINARY_MAXIMUM] = or_bool,
+        },
+    .compare =
+        {
+            [BERTH_COMPARE_EQ] = COMPARE_TABLE(eq),
+            [BERTH_COMPARE_NE] = COMPARE_TABLE(ne),
+            [BERTH_COMPARE_LT] = COMPARE_TABLE(lt),
+            [BERTH_COMPARE_LE] = COMPARE_TABLE(le),
+        },
+    .clamp =
+        {
+            [BERTH_F32] = clamp_f32,
+            [BERTH_I32] = clamp_int32_t,
+            [BERTH_I64] = clamp_int64_t,
+            [BERTH_I8] = clamp_int8_t,
+            [BERTH_U8] = clamp_uint8_t,
+        },
+    .select = {select_1, select_2, select_4, select_8},
     .unary = {neg_row, exp_row, sqrt_row, tanh_row, sigmoid_row, relu_row, silu_row, gelu_tanh_row},
     .affine = affine_row,
     .sum = sum_row,
