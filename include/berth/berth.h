@@ -7,6 +7,7 @@
 #include "berth/dims.h"
 #include "berth/dlpack.h"
 #include "berth/dtype.h"
+#include "berth/files.h"
 #include "berth/host.h"
 #include "berth/inspect.h"
 #include "berth/log.h"
