@@ -11,7 +11,6 @@
 #include "berth/host.h"
 #include "berth/inspect.h"
 #include "berth/log.h"
-#include "berth/memory.h"
 #include "berth/op.h"
 #include "berth/op_register.h"
 #include "berth/ops.h"

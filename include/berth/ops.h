@@ -29,6 +29,7 @@
 #include "berth/ops_index.h"
 #include "berth/ops_model.h"
 #include "berth/ops_reduce.h"
+#include "berth/ops_sort.h"
 #include "berth/ops_unary.h"
 #include "berth/ops_view.h"
 

@@ -67,6 +67,14 @@
     X(EMBEDDING,   "embedding")      \
     X(INDEX_COPY,  "index_copy")
 
+#define BERTH_OP_MAP_SORT(X)              \
+    X(SORT,          "sort")              \
+    X(ARGSORT,       "argsort")           \
+    X(TOPK,          "topk")              \
+    X(NONZERO,       "nonzero")           \
+    X(MASKED_SELECT, "masked_select")     \
+    X(UNIQUE,        "unique")
+
 #define BERTH_OP_MAP(X)              \
     BERTH_OP_MAP_CREATE(X)           \
     BERTH_OP_MAP_UNARY(X)            \
@@ -74,6 +82,7 @@
     BERTH_OP_MAP_REDUCE(X)           \
     BERTH_OP_MAP_MODEL(X)            \
     BERTH_OP_MAP_INDEX(X)            \
+    BERTH_OP_MAP_SORT(X)             \
     X(NOOP,        "noop")
 // clang-format on
 

@@ -159,6 +159,33 @@ typedef struct berth_cat_params {
     int32_t dim;
 } berth_cat_params;
 
+/// SORT ARGSORT: any plain dtype, stable along `dim` (0 where the rank is 0), -0 equal to 0, a NaN
+/// above all else. SORT: values like x, and, where two outputs are asked for, their i64 indices
+/// along `dim`; ARGSORT: the indices alone.
+typedef struct berth_sort_params {
+    int32_t dim;
+    bool descending;
+} berth_sort_params;
+
+/// TOPK: the first `k` of SORT along `dim`, descending if `largest`; one or two outputs as there.
+typedef struct berth_topk_params {
+    int64_t k;
+    int32_t dim;
+    bool largest;
+} berth_topk_params;
+
+/// NONZERO (no params): i64 [count, rank], the indices of the elements != 0, in row-major order.
+/// MASKED_SELECT (no params): inputs x of any plain dtype and mask bool, broadcast with each other;
+/// [count] elements of x where the mask is set, in row-major order.
+///
+/// UNIQUE: any plain dtype: [count] distinct elements, ascending, of equal ones the first; each NaN
+/// for itself. Then, as asked for, i64 like x: where each element is among them; and i64 [count]:
+/// how often each is there.
+typedef struct berth_unique_params {
+    bool with_inverse;
+    bool with_counts;
+} berth_unique_params;
+
 /// NOOP (no params): output has the dtype and shape of inputs[0]; the kernel does nothing (content
 /// is undefined unless in place). For measuring dispatch. May be in place.
 

@@ -38,6 +38,12 @@ berth_status berth_infer_attention(berth_op_call* call);
 berth_status berth_infer_embedding(berth_op_call* call);
 berth_status berth_infer_index_copy(berth_op_call* call);
 berth_status berth_infer_cat(berth_op_call* call);
+berth_status berth_infer_sort(berth_op_call* call);
+berth_status berth_infer_argsort(berth_op_call* call);
+berth_status berth_infer_topk(berth_op_call* call);
+berth_status berth_infer_nonzero(berth_op_call* call);
+berth_status berth_infer_masked_select(berth_op_call* call);
+berth_status berth_infer_unique(berth_op_call* call);
 
 /// Refuses an operand's type with a sentence that says what would do.
 berth_status berth_infer_refuse_dtype(berth_dtype dtype, const char* accepted);

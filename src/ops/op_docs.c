@@ -77,6 +77,15 @@ const berth_op_doc berth_op_docs[] = {
     {"embedding", "embedding", "ids.shape + [E]", "floats, quantised -> f32; ids i32, i64", "table[ids]", "F.embedding(ids, table)"},
     {"index_copy", "index_copy", "x", "plain; index i32, i64", "x[index] = src", "x.index_copy(dim, index, src)"},
 
+    // sorting, and sizes that depend on data
+    {"sort", "sort", "x; indices like x", PLAIN "; indices i64", "np.sort(x, dim, kind='stable')", "torch.sort(x, stable=True, dim=dim, descending=)"},
+    {"argsort", "argsort", "x", PLAIN " -> i64", "np.argsort(x, dim, kind='stable')", "torch.argsort(x, dim, descending, stable=True)"},
+    {"topk", "topk", "x, `k` along `dim`; indices likewise", PLAIN "; indices i64", "-", "torch.topk(x, k, dim, largest)"},
+    {"nonzero", "nonzero", "[count, rank]", PLAIN " -> i64", "np.argwhere(x)", "torch.nonzero(x)"},
+    {"masked_select", "masked_select", "[count]", PLAIN "; mask bool", "x[mask]", "torch.masked_select(x, mask)"},
+    {"unique", "unique", "[count]; inverse like x, counts [count]", PLAIN "; inverse, counts i64",
+     "np.unique(x, return_inverse=, return_counts=, equal_nan=False)", "torch.unique(x, return_inverse=, return_counts=)"},
+
     // views
     {"slice", "view", "x, shorter along `dim`", "any", "x[start:stop:step]", "x[start:stop:step]"},
     {"narrow", "view", "x, `length` along `dim`", "any", "x[start:start + length]", "x.narrow(dim, start, length)"},

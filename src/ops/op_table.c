@@ -4,6 +4,7 @@
 
 #include "device/cpu/kernel_attention.h"
 #include "device/cpu/kernel_matrix.h"
+#include "device/cpu/kernel_sort.h"
 #include "ops/infer.h"
 
 #define IN_PLACE BERTH_OP_IN_PLACE(0)
@@ -22,6 +23,14 @@ BERTH_OP_MAP(OP_NAME)
         .struct_size = sizeof(berth_op_desc), .name = name_##id, .min_inputs = least,              \
         .max_inputs = most, .output_count = 1, .flags = bits, .infer = berth_infer_##rule,         \
         .scratch = workspace,                                                                      \
+    }
+
+// Ops with several results, and those whose sizes are counted first.
+#define ROW_MANY(id, operands, results, rule, workspace, counter)                                  \
+    [BERTH_OP_##id] = {                                                                            \
+        .struct_size = sizeof(berth_op_desc), .name = name_##id, .min_inputs = operands,           \
+        .max_inputs = operands, .output_count = results, .infer = berth_infer_##rule,              \
+        .scratch = workspace, .counters = {[BERTH_DEVICE_CPU] = counter},                          \
     }
 
 const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
@@ -84,6 +93,15 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     ROW(CAT,        1, BERTH_OP_MAX_INPUTS, 0, cat,      NULL),
     ROW(EMBEDDING,  2, 2,    0,             embedding,   NULL),
     ROW(INDEX_COPY, 3, 3,    UPDATES,       index_copy,  NULL),
+
+    // sorting, and sizes that depend on data
+    //       id             in out  checks         workspace                        counting kernel
+    ROW_MANY(SORT,          1, 2,   sort,          berth_cpu_sort_scratch,          NULL),
+    ROW_MANY(ARGSORT,       1, 1,   argsort,       berth_cpu_argsort_scratch,       NULL),
+    ROW_MANY(TOPK,          1, 2,   topk,          berth_cpu_topk_scratch,          NULL),
+    ROW_MANY(NONZERO,       1, 1,   nonzero,       berth_cpu_nonzero_scratch,       berth_cpu_nonzero_count),
+    ROW_MANY(MASKED_SELECT, 2, 1,   masked_select, berth_cpu_masked_select_scratch, berth_cpu_masked_select_count),
+    ROW_MANY(UNIQUE,        1, 3,   unique,        berth_cpu_unique_scratch,        berth_cpu_unique_count),
 
     ROW(NOOP,       1, 1,    IN_PLACE,      any_unary,   NULL),
 };

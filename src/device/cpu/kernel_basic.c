@@ -221,4 +221,6 @@ void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     berth_cpu_fill_reduce_kernels(table);
     berth_cpu_fill_norm_kernels(table);
     berth_cpu_fill_attention_kernels(table);
+    berth_cpu_fill_sort_kernels(table);
+    berth_cpu_fill_select_kernels(table);
 }

@@ -98,14 +98,19 @@ berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 
 // The kernels of each file, [op id] = kernel.
 
-void berth_cpu_fill_create_kernels(berth_kernel* table);      ///< FILL ARANGE RANDOM NOOP
-void berth_cpu_fill_cast_kernels(berth_kernel* table);        ///< CAST
-void berth_cpu_fill_unary_kernels(berth_kernel* table);       ///< AFFINE .. GELU_TANH
-void berth_cpu_fill_layout_kernels(berth_kernel* table);      ///< COPY CAT EMBEDDING INDEX_COPY
-void berth_cpu_fill_binary_kernels(berth_kernel* table);      ///< ADD .. OUTER
-void berth_cpu_fill_reduce_kernels(berth_kernel* table);      ///< SUM MEAN MAX ARGMAX SOFTMAX
-void berth_cpu_fill_norm_kernels(berth_kernel* table);        ///< RMS_NORM ROPE
-void berth_cpu_fill_attention_kernels(berth_kernel* table);   ///< ATTENTION
+void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE RANDOM NOOP
+void berth_cpu_fill_cast_kernels(berth_kernel* table);      ///< CAST
+void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. GELU_TANH
+void berth_cpu_fill_layout_kernels(berth_kernel* table);    ///< COPY CAT EMBEDDING INDEX_COPY
+void berth_cpu_fill_binary_kernels(berth_kernel* table);    ///< ADD .. OUTER
+void berth_cpu_fill_reduce_kernels(berth_kernel* table);    ///< SUM MEAN MAX ARGMAX SOFTMAX
+void berth_cpu_fill_norm_kernels(berth_kernel* table);      ///< RMS_NORM ROPE
+void berth_cpu_fill_attention_kernels(berth_kernel* table); ///< ATTENTION
+void berth_cpu_fill_sort_kernels(berth_kernel* table);      ///< SORT ARGSORT TOPK
+void berth_cpu_fill_select_kernels(berth_kernel* table);    ///< NONZERO MASKED_SELECT UNIQUE
+
+/// UNIQUE.
+void berth_cpu_unique(const berth_op_call* call);
 
 /// SOFTMAX.
 void berth_cpu_softmax(const berth_op_call* call);
