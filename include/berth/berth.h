@@ -11,6 +11,7 @@
 #include "berth/host.h"
 #include "berth/inspect.h"
 #include "berth/log.h"
+#include "berth/memory.h"
 #include "berth/op.h"
 #include "berth/op_register.h"
 #include "berth/ops.h"

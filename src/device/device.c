@@ -8,7 +8,9 @@
 bool berth_device_ops_are_valid(const berth_device_ops* ops) {
     if (ops == NULL || ops->abi_version != BERTH_DEVICE_ABI_VERSION) return false;
     const bool remap_matches = (ops->remap != NULL) == ((ops->caps & BERTH_DEVICE_CAP_REMAP) != 0);
-    return remap_matches && ops->destroy != NULL && ops->query_memory != NULL &&
+    const bool has_pin = (ops->caps & BERTH_DEVICE_CAP_PIN) != 0;
+    const bool pin_matches = (ops->pin != NULL) == has_pin && (ops->unpin != NULL) == has_pin;
+    return remap_matches && pin_matches && ops->destroy != NULL && ops->query_memory != NULL &&
            ops->space_reserve != NULL && ops->space_release != NULL && ops->map != NULL &&
            ops->unmap != NULL && ops->stream_create != NULL && ops->stream_destroy != NULL &&
            ops->launch != NULL && ops->copy != NULL && ops->record != NULL && ops->query != NULL &&
@@ -110,6 +112,18 @@ berth_status berth_stream_wait(berth_stream* stream, uint64_t ticket) {
 berth_status berth_stream_wait_stream(berth_stream* stream, berth_stream* other, uint64_t ticket) {
     BERTH_CHECK(1, stream->device == other->device);
     return stream->device->ops->wait_stream(stream->device, stream, other, ticket);
+}
+
+berth_status berth_device_pin(berth_device* device, uint64_t size, void** out_data) {
+    *out_data = NULL;
+    if (device->ops->pin == NULL)
+        return berth_fail(BERTH_ERR_UNSUPPORTED, "device %s has no pinned memory", device->name);
+    BERTH_CHECK(1, size > 0);
+    return device->ops->pin(device, size, out_data);
+}
+
+void berth_device_unpin(berth_device* device, void* data, uint64_t size) {
+    device->ops->unpin(device, data, size);
 }
 
 berth_status berth_stream_synchronize(berth_stream* stream) {

@@ -15,7 +15,7 @@
 #include "base/op_map.h"
 #include "berth/op.h"
 
-#define BERTH_DEVICE_ABI_VERSION 1u
+#define BERTH_DEVICE_ABI_VERSION 2u
 
 /// Every placed address is a multiple of this.
 #define BERTH_ALIGNMENT 64u
@@ -25,6 +25,7 @@ typedef enum berth_device_caps {
     BERTH_DEVICE_CAP_ASYNC = 1u << 1, ///< enqueued work may still be pending when launch returns
     /// The host may read and write mapped addresses of idle memory.
     BERTH_DEVICE_CAP_HOST_ACCESS = 1u << 2,
+    BERTH_DEVICE_CAP_PIN = 1u << 3, ///< `pin` and `unpin` are present
 } berth_device_caps;
 
 typedef struct berth_device berth_device;
@@ -102,6 +103,11 @@ typedef struct berth_device_ops {
                                 berth_stream* stream,
                                 berth_stream* other,
                                 uint64_t ticket);
+    /// Optional, with BERTH_DEVICE_CAP_PIN: takes `size` > 0 bytes of host memory, whole pages,
+    /// that is populated and stays where it physically is.
+    berth_status (*pin)(berth_device* self, uint64_t size, void** out_data);
+    /// Gives it back; cannot fail. No pending work uses it.
+    void (*unpin)(berth_device* self, void* data, uint64_t size);
 } berth_device_ops;
 
 /// The part of a device that all back ends share; each back end's struct begins with it.
@@ -148,6 +154,9 @@ BERTH_NODISCARD berth_status berth_stream_wait(berth_stream* stream, uint64_t ti
 BERTH_NODISCARD berth_status berth_stream_wait_stream(berth_stream* stream,
                                                       berth_stream* other,
                                                       uint64_t ticket);
+/// BERTH_ERR_UNSUPPORTED without BERTH_DEVICE_CAP_PIN.
+BERTH_NODISCARD berth_status berth_device_pin(berth_device* device, uint64_t size, void** out_data);
+void berth_device_unpin(berth_device* device, void* data, uint64_t size);
 /// Blocks until everything enqueued so far is done.
 BERTH_NODISCARD berth_status berth_stream_synchronize(berth_stream* stream);
 /// The same for callers that take memory away from enqueued work when it returns: tries again where

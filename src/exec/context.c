@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "exec/plain_bytes.h"
 #include "exec/run.h"
 
 enum {
@@ -38,6 +39,7 @@ static void destroy(berth_context* context) {
     berth_runtime* runtime = context->runtime;
     berth_home* home = &context->home;
     berth_run_destroy(home->host, context->first_run);
+    berth_plain_bytes_end(context);
     berth_arena_destroy(home->arena);
     berth_pool_destroy(home->pool);
     berth_stream_destroy(home->stream);

@@ -16,6 +16,7 @@
 #ifndef BERTH_EXEC_EXEC_IMPL_H
 #define BERTH_EXEC_EXEC_IMPL_H
 
+#include "base/address_map.h"
 #include "base/options.h"
 #include "base/thread.h"
 #include "berth/op_register.h"
@@ -23,6 +24,7 @@
 #include "berth/step.h"
 #include "memory/arena.h"
 #include "memory/page_store.h"
+#include "memory/pinned.h"
 #include "memory/pool.h"
 #include "ops/op_table.h"
 #include "plan/step_model.h"
@@ -119,6 +121,7 @@ struct berth_runtime {
     berth_host* host;
     berth_device* device;
     berth_store* store;
+    berth_pinned* pinned;
     berth_mode mode;
     berth_keep keep;
     uint64_t keep_bytes;
@@ -145,6 +148,7 @@ struct berth_context {
     berth_step_entry* recent_step;
     uint64_t extra_bytes; ///< declared for the next step
     uint32_t steps_since_trim;
+    berth_address_map plain_bytes; ///< of berth_alloc(), out now
     berth_use_trend frame_trend;
     berth_use_trend pool_trend;
     berth_context* previous; ///< the runtime's list

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "berth/memory.h"
 #include "device/cpu/cpu_device.h"
 #include "device/sim/sim_device.h"
 #include "exec/exec_impl.h"
@@ -94,6 +95,8 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(berth_device_query_memory(runtime->device, &total, &available));
     const uint64_t capacity = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);
     BERTH_TRY(berth_store_create(runtime->host, runtime->device, capacity, &runtime->store));
+    const uint64_t pinned = berth_options_bytes(options, BERTH_OPTION_PINNED, total);
+    BERTH_TRY(berth_pinned_create(runtime->host, runtime->device, pinned, &runtime->pinned));
     // last: a creation that is refused leaves the process's log as it was
     return berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG));
 }
@@ -107,6 +110,7 @@ static void destroy(berth_runtime* runtime) {
         entry = next;
     }
     berth_runtime_destroy_ops(runtime);
+    berth_pinned_destroy(runtime->pinned);
     berth_store_destroy(runtime->store);
     berth_device_destroy(runtime->device);
     if (runtime->has_lock) berth_mutex_fini(&runtime->lock);
@@ -196,6 +200,7 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
         .kv_bytes = store.mapped_by_owner[BERTH_OWNER_KV],
         .weights_bytes = store.mapped_by_owner[BERTH_OWNER_WEIGHTS],
         .overhead_bytes = store.mapped_by_owner[BERTH_OWNER_OVERHEAD],
+        .pinned_bytes = berth_pinned_query_bytes(runtime->pinned),
         .host_bytes = berth_host_query_live_bytes(runtime->host),
         .host_allocs = berth_host_query_alloc_calls(runtime->host),
         .reclaims = store.reclaims,
@@ -260,4 +265,21 @@ berth_status berth_trim(berth_runtime* runtime, uint64_t keep_bytes, uint64_t* o
     }
     if (out_bytes != NULL) *out_bytes = bytes;
     return BERTH_OK;
+}
+
+berth_status berth_pinned_alloc(berth_runtime* runtime, uint64_t bytes, void** out_data) {
+    if (out_data == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place is needed");
+    *out_data = NULL;
+    if (runtime == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime is needed");
+    BERTH_TRY(berth_fork_check(runtime->fork_generation));
+    return berth_pinned_take(runtime->pinned, bytes, out_data);
+}
+
+void berth_pinned_free(berth_runtime* runtime, void* data) {
+    if (runtime == NULL || data == NULL) return;
+    if (runtime->fork_generation != berth_fork_generation) return;
+    if (!berth_pinned_give(runtime->pinned, data))
+        berth_log(BERTH_LOG_ERROR,
+                  "berth_pinned_free: %p is no pinned memory of this runtime that is still out",
+                  data);
 }

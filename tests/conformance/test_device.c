@@ -483,6 +483,25 @@ static void a_host_allocation_that_fails_anywhere_loses_nothing(void** state) {
     failing_host_fail(&f->allocator, 0, false);
 }
 
+static void pinned_memory_can_be_used_and_given_back(void** state) {
+    fixture* f = *state;
+    assert_true((f->device->ops->caps & BERTH_DEVICE_CAP_PIN) != 0);
+    const uint64_t size = 3 * (uint64_t)sysconf(_SC_PAGESIZE);
+    void *first, *second;
+    assert_ok(berth_device_pin(f->device, size, &first));
+    assert_ok(berth_device_pin(f->device, size, &second));
+    memset(first, 1, size);
+    memset(second, 2, size);
+    assert_int_equal(((unsigned char*)first)[size - 1], 1);
+    berth_device_unpin(f->device, first, size);
+    assert_false(is_readable(first));
+    assert_int_equal(((unsigned char*)second)[0], 2);
+    berth_device_unpin(f->device, second, size);
+    assert_int_equal(berth_device_pin(f->device, UINT64_C(1) << 62, &first),
+                     BERTH_ERR_OUT_OF_MEMORY);
+    assert_null(first);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -502,6 +521,7 @@ int main(void) {
         TEST(tickets_count_up_from_one_and_are_done_in_order),
         TEST(a_stream_can_wait_for_another),
         TEST(destroying_a_stream_finishes_its_work),
+        TEST(pinned_memory_can_be_used_and_given_back),
         TEST(a_host_allocation_that_fails_anywhere_loses_nothing),
     };
     int failed = 0;

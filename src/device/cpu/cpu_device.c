@@ -127,9 +127,18 @@ static berth_status wait_stream(berth_device* self,
     return BERTH_OK;
 }
 
+static berth_status pin(berth_device* self, uint64_t size, void** out_data) {
+    return berth_cpu_pin(&cpu_device_of(self)->memory, size, out_data);
+}
+
+static void unpin(berth_device* self, void* data, uint64_t size) {
+    (void)self;
+    berth_cpu_unpin(data, size);
+}
+
 static const berth_device_ops cpu_ops = {
     .abi_version = BERTH_DEVICE_ABI_VERSION,
-    .caps = BERTH_DEVICE_CAP_REMAP | BERTH_DEVICE_CAP_HOST_ACCESS,
+    .caps = BERTH_DEVICE_CAP_REMAP | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_PIN,
     .destroy = destroy,
     .query_memory = query_memory,
     .space_reserve = space_reserve,
@@ -145,6 +154,8 @@ static const berth_device_ops cpu_ops = {
     .query = query,
     .wait = wait,
     .wait_stream = wait_stream,
+    .pin = pin,
+    .unpin = unpin,
 };
 
 berth_status berth_cpu_device_create(const berth_host* host,

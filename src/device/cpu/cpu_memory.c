@@ -3,8 +3,10 @@
 #include "device/cpu/cpu_memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -352,3 +354,38 @@ berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
     berth_mutex_unlock(&memory->lock);
     return BERTH_OK;
 }
+
+// --- Pinned memory ------------------------------------------------------------------------------
+
+/// Says why the system refused to lock, with the limit that it most often is.
+static berth_status no_lock(uint64_t size, int error) {
+    struct rlimit limit;
+    char text[32] = "unlimited";
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        (void)snprintf(text, sizeof text, "%llu bytes", (unsigned long long)limit.rlim_cur);
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                      "locking %llu bytes failed: %s; RLIMIT_MEMLOCK (ulimit -l) is %s",
+                      (unsigned long long)size,
+                      strerror(error),
+                      text);
+}
+
+berth_status berth_cpu_pin(berth_cpu_memory* memory, uint64_t size, void** out_data) {
+    berth_mutex_lock(&memory->lock);
+    berth_status status = add_mappings(memory, 1);
+    if (status == BERTH_OK) status = check_system_memory(memory, size);
+    berth_mutex_unlock(&memory->lock);
+    if (status != BERTH_OK) return status;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    void* at = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (at == MAP_FAILED) return no_memory("mapping", size, errno);
+    if (mlock(at, (size_t)size) != 0) { // populates as well
+        status = no_lock(size, errno);
+        (void)munmap(at, (size_t)size);
+        return status;
+    }
+    *out_data = at;
+    return BERTH_OK;
+}
+
+void berth_cpu_unpin(void* data, uint64_t size) { (void)munmap(data, (size_t)size); }

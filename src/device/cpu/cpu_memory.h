@@ -45,4 +45,9 @@ BERTH_NODISCARD berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
                                                    uint64_t to,
                                                    uint64_t size);
 
+BERTH_NODISCARD berth_status berth_cpu_pin(berth_cpu_memory* memory,
+                                           uint64_t size,
+                                           void** out_data);
+void berth_cpu_unpin(void* data, uint64_t size);
+
 #endif // BERTH_DEVICE_CPU_MEMORY_H

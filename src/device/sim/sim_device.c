@@ -44,8 +44,8 @@ berth_status berth_sim_begin_call(sim_device* sim, berth_sim_call call) {
     const bool this_kind = is_due(&sim->fail_in[call]);
     const bool any_kind = is_due(&sim->fail_any_in);
     if (!this_kind && !any_kind) return BERTH_OK;
-    const bool takes_memory =
-        call == BERTH_SIM_RESERVE || call == BERTH_SIM_MAP || call == BERTH_SIM_REMAP;
+    const bool takes_memory = call == BERTH_SIM_RESERVE || call == BERTH_SIM_MAP ||
+                              call == BERTH_SIM_REMAP || call == BERTH_SIM_PIN;
     return berth_fail(takes_memory ? BERTH_ERR_OUT_OF_MEMORY : BERTH_ERR_DEVICE,
                       "injected fault in %s",
                       call_name(call));
@@ -78,6 +78,10 @@ uint64_t berth_sim_query_all_calls(const berth_device* device) {
 
 uint64_t berth_sim_query_mapped_bytes(const berth_device* device) {
     return ((const sim_device*)device)->mapped_bytes;
+}
+
+uint64_t berth_sim_query_pinned_bytes(const berth_device* device) {
+    return ((const sim_device*)device)->pinned_bytes;
 }
 
 // --- Memory -------------------------------------------------------------------------------------
@@ -224,11 +228,38 @@ static berth_status remap(berth_device* self,
     return end(sim, BERTH_OK);
 }
 
+static berth_status pin(berth_device* self, uint64_t size, void** out_data) {
+    sim_device* sim = sim_device_of(self);
+    const berth_status status = begin(sim, BERTH_SIM_PIN);
+    if (status != BERTH_OK) return end(sim, status);
+    void* at =
+        size > SIZE_MAX / 2
+            ? MAP_FAILED
+            : mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return end(sim,
+                   berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                              "%llu bytes of host memory cannot be pinned",
+                              (unsigned long long)size));
+    berth_raw_fill(at, FRESH_BYTE, (size_t)size);
+    sim->pinned_bytes += size;
+    *out_data = at;
+    return end(sim, BERTH_OK);
+}
+
+static void unpin(berth_device* self, void* data, uint64_t size) {
+    sim_device* sim = sim_device_of(self);
+    berth_mutex_lock(&sim->lock);
+    (void)munmap(data, (size_t)size);
+    sim->pinned_bytes -= size;
+    berth_mutex_unlock(&sim->lock);
+}
+
 // --- The device ---------------------------------------------------------------------------------
 
 static void destroy(berth_device* self) {
     sim_device* sim = sim_device_of(self);
-    BERTH_CHECK(1, sim->streams == NULL && sim->mapped_bytes == 0);
+    BERTH_CHECK(1, sim->streams == NULL && sim->mapped_bytes == 0 && sim->pinned_bytes == 0);
     berth_mutex_fini(&sim->lock);
     berth_host_free(self->host, sim);
 }
@@ -238,16 +269,18 @@ static void destroy(berth_device* self) {
     .space_reserve = space_reserve, .space_release = space_release, .map = map, .unmap = unmap,    \
     .stream_create = berth_sim_stream_create, .stream_destroy = berth_sim_stream_destroy,          \
     .launch = berth_sim_launch, .copy = berth_sim_copy, .record = berth_sim_record,                \
-    .query = berth_sim_query, .wait = berth_sim_wait, .wait_stream = berth_sim_wait_stream
+    .query = berth_sim_query, .wait = berth_sim_wait, .wait_stream = berth_sim_wait_stream,        \
+    .pin = pin, .unpin = unpin
 
 static const berth_device_ops ops_without_remap = {
     COMMON_ENTRIES,
-    .caps = BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS,
+    .caps = BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_PIN,
 };
 
 static const berth_device_ops ops_with_remap = {
     COMMON_ENTRIES,
-    .caps = BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_REMAP,
+    .caps = BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_PIN |
+            BERTH_DEVICE_CAP_REMAP,
     .remap = remap,
 };
 

@@ -9,7 +9,8 @@
 /// The calls that can be counted and made to fail: X(ID).
 #define BERTH_SIM_CALL_MAP(X)                                                                      \
     X(RESERVE)                                                                                     \
-    X(MAP) X(UNMAP) X(REMAP) X(STREAM_CREATE) X(LAUNCH) X(COPY) X(RECORD) X(WAIT) X(WAIT_STREAM)
+    X(MAP)                                                                                         \
+    X(UNMAP) X(REMAP) X(STREAM_CREATE) X(LAUNCH) X(COPY) X(RECORD) X(WAIT) X(WAIT_STREAM) X(PIN)
 
 typedef enum berth_sim_call {
 #define BERTH_SIM_CALL_ENUM(id) BERTH_SIM_##id,
@@ -43,5 +44,8 @@ uint64_t berth_sim_query_calls(const berth_device* device, berth_sim_call call);
 uint64_t berth_sim_query_all_calls(const berth_device* device);
 /// Bytes mapped now, over all spaces.
 uint64_t berth_sim_query_mapped_bytes(const berth_device* device);
+
+/// Bytes of pinned memory out now.
+uint64_t berth_sim_query_pinned_bytes(const berth_device* device);
 
 #endif // BERTH_DEVICE_SIM_DEVICE_H

@@ -46,6 +46,7 @@ typedef struct sim_device {
     sim_stream* streams;
     uint64_t capacity_bytes;
     uint64_t mapped_bytes;
+    uint64_t pinned_bytes;
     uint64_t random; ///< state; 0 means that nothing runs by itself
     uint64_t calls[BERTH_SIM_CALL_COUNT];
     uint64_t fail_in[BERTH_SIM_CALL_COUNT]; ///< calls until one fails, 0: none

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory without a tensor: plain bytes from a context's pool, and host memory that is locked for
+// transfers.
+#ifndef BERTH_MEMORY_H
+#define BERTH_MEMORY_H
+
+#include "berth/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Takes `bytes` bytes from the context's pool, aligned to 64, content undefined. They never move
+/// and belong to no step: a step's plan neither holds nor counts them. 0 bytes give an address of
+/// their own, too. On a device that the host cannot reach it is an address of that device. A tensor
+/// over them is made with berth_tensor_from_memory().
+/// Ownership: the caller's until berth_free(); what is still out when the context ends (after
+///            its release, with its last tensor) is given back with it.
+/// Errors:    NULL and the context's error, as an op: BERTH_ERR_OUT_OF_MEMORY,
+///            BERTH_ERR_OVERFLOW, BERTH_ERR_DEVICE.
+/// Cost:      that of a tensor's allocation and a look-up; on an asynchronous device it waits for
+///            the context's work, since the bytes may have been in use.
+BERTH_API void* berth_alloc(berth_context* context, uint64_t bytes);
+
+/// Gives bytes of berth_alloc() on the same context back; accepts NULL. Work of this context that
+/// was enqueued before may still use them, that of other contexts has been waited for.
+/// Errors: any other pointer, one that was freed before among them, is left alone and becomes the
+///         context's error (BERTH_ERR_INVALID_ARGUMENT).
+BERTH_API void berth_free(berth_context* context, void* data);
+
+/// Takes `bytes` bytes of page-locked host memory, from and to which a device transfers without an
+/// intermediate copy. Aligned to a page, rounded up to whole pages, content undefined; 0 bytes give
+/// a page. All that a runtime hands out together is bounded by BERTH_PINNED and reported as
+/// `pinned_bytes` in berth_memory_stats, apart from `mapped_bytes`.
+/// Ownership: the caller's until berth_pinned_free(); the rest is given back when the runtime ends.
+/// Errors:    BERTH_ERR_OUT_OF_MEMORY: over BERTH_PINNED, or over what the system lets this process
+///            lock (RLIMIT_MEMLOCK); the text has the numbers. BERTH_ERR_INVALID_ARGUMENT,
+///            BERTH_ERR_UNSUPPORTED (by the device), BERTH_ERR_FORKED. Then `*out_data` is NULL.
+/// Threads:   any.
+/// Cost:      system calls and a page fault a page: for buffers that are kept.
+BERTH_API BERTH_NODISCARD berth_status berth_pinned_alloc(berth_runtime* runtime,
+                                                          uint64_t bytes,
+                                                          void** out_data);
+
+/// Gives memory of berth_pinned_alloc() on the same runtime back; accepts NULL. Nothing uses it any
+/// more. Any other pointer is left alone, with an error in the log.
+/// Threads: any.
+BERTH_API void berth_pinned_free(berth_runtime* runtime, void* data);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // BERTH_MEMORY_H

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain bytes from a context's pool. They are no values: no step sees them.
+#include "exec/plain_bytes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "berth/memory.h"
+
+static berth_block block_of(const berth_address_entry* entry) {
+    // the pool's own address comes back without the const of a key
+    return (berth_block){.data = (unsigned char*)(uintptr_t)entry->address,
+                         .size_bytes = entry->size_bytes,
+                         .handle = entry->handle};
+}
+
+static berth_status take(berth_context* context, uint64_t bytes, void** out_data) {
+    berth_home* home = &context->home;
+    berth_block block;
+    BERTH_TRY(berth_address_map_reserve_one(&context->plain_bytes, home->host));
+    // blocks without bytes may share an address
+    BERTH_TRY(berth_pool_take(home->pool, bytes > 0 ? bytes : 1, NULL, &block));
+    if (berth_device_is_async(home->stream->device)) {
+        // pending work may still write where the last owner was, and the host waits for no stream
+        const berth_status status = berth_stream_synchronize(home->stream);
+        if (status != BERTH_OK) {
+            berth_pool_give(home->pool, &block);
+            return status;
+        }
+    }
+    if (home->fills_on_alloc) memset(block.data, BERTH_POISON_ALLOC_BYTE, block.size_bytes);
+    berth_address_map_add(&context->plain_bytes,
+                          (berth_address_entry){.address = block.data,
+                                                .size_bytes = block.size_bytes,
+                                                .handle = block.handle});
+    *out_data = block.data;
+    return BERTH_OK;
+}
+
+static void give(berth_context* context, const berth_address_entry* entry) {
+    const berth_home* home = &context->home;
+    const berth_block block = block_of(entry);
+    if (home->fills_on_free) memset(block.data, BERTH_POISON_FREE_BYTE, block.size_bytes);
+    berth_pool_give(home->pool, &block);
+}
+
+void* berth_alloc(berth_context* context, uint64_t bytes) {
+    if (context == NULL || berth_home_is_forked(&context->home)) return NULL;
+    void* data = NULL;
+    berth_home_lock(&context->home);
+    if (context->error == BERTH_OK) {
+        const berth_status status = take(context, bytes, &data);
+        if (status != BERTH_OK) berth_context_fail(context, status, "alloc", NULL);
+    }
+    berth_home_unlock(&context->home);
+    return data;
+}
+
+void berth_free(berth_context* context, void* data) {
+    if (context == NULL || data == NULL || berth_home_is_forked(&context->home)) return;
+    berth_address_entry entry;
+    berth_home_lock(&context->home);
+    if (berth_address_map_remove(&context->plain_bytes, data, &entry)) {
+        give(context, &entry);
+    } else {
+        const berth_status status = berth_fail(
+            BERTH_ERR_INVALID_ARGUMENT,
+            "%p is no address that berth_alloc() gave this context and that is still out",
+            data);
+        berth_context_fail(context, status, "free", NULL);
+    }
+    berth_home_unlock(&context->home);
+}
+
+void berth_plain_bytes_end(berth_context* context) {
+    berth_address_map* map = &context->plain_bytes;
+    for (size_t i = 0; i < map->capacity; ++i)
+        if (map->slots[i].address != NULL) give(context, &map->slots[i]);
+    berth_address_map_fini(map, context->home.host);
+}

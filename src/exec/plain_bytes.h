@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of plain bytes; their beginning is public.
+#ifndef BERTH_EXEC_PLAIN_BYTES_H
+#define BERTH_EXEC_PLAIN_BYTES_H
+
+#include "exec/exec_impl.h"
+
+/// Gives back what of berth_alloc() is still out. The context is ending; its pool is still there.
+void berth_plain_bytes_end(berth_context* context);
+
+#endif // BERTH_EXEC_PLAIN_BYTES_H
