@@ -31,7 +31,7 @@ typedef struct select_job {
     void* out;
 } select_job;
 
-static int64_t chunk_count(int64_t count) { return (count + CHUNK - 1) / CHUNK; }
+static int64_t chunk_count(int64_t count) { return count / CHUNK + (count % CHUNK != 0); }
 
 static uint64_t scratch_bytes(int64_t count) {
     return sizeof(int64_t) * (uint64_t)(1 + chunk_count(count));

@@ -156,6 +156,8 @@ static const uint64_t counts_bytes = BERTH_SORT_BUCKETS * sizeof(int64_t);
 _Static_assert(BERTH_SORT_BUCKETS * sizeof(int64_t) <= SORT_CHUNK, "a byte a record is enough");
 
 uint64_t berth_sort_region_bytes(const berth_sorting* sorting, int64_t count) {
+    // more than any device has, and than what is asked of it may be
+    if (count > INT64_MAX / 64) return INT64_MAX;
     return 2 * (uint64_t)count * (uint64_t)sorting->record_bytes + counts_bytes;
 }
 

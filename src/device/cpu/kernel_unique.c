@@ -35,7 +35,7 @@ typedef struct unique_job {
 static void job_init(unique_job* job, const berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     *job = (unique_job){.count = berth_view_count(x), .head = call->scratch};
-    job->chunk_count = (job->count + CHUNK - 1) / CHUNK;
+    job->chunk_count = job->count / CHUNK + (job->count % CHUNK != 0);
     job->sorting = berth_sorting_make(x->dtype, job->count, false, true);
     berth_walk_init(&job->x, x);
     job->region = berth_sort_region_at(&job->sorting, job->head + 1, 0, job->count);
