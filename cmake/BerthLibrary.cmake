@@ -18,7 +18,8 @@ target_include_directories(berth_objects SYSTEM PRIVATE ${XXHASH_INCLUDE_DIRS}
                                                         ${BERTH_DLPACK_INCLUDE_DIR})
 target_link_libraries(berth_objects PUBLIC berth_flags)
 # What the library links beyond the system's: a static program links it too.
-set(berth_private_libraries "")
+set(berth_private_libraries jansson)
+target_include_directories(berth_objects SYSTEM PRIVATE ${JANSSON_INCLUDE_DIRS})
 if(OPENBLAS_FOUND)
   list(APPEND berth_private_libraries openblas)
   target_include_directories(berth_objects SYSTEM PRIVATE ${OPENBLAS_INCLUDE_DIRS})
