@@ -113,6 +113,22 @@ static void require_no_ops(heirloom* h) {
         REQUIRE(strstr(berth_last_error(), "parent") != NULL);                                     \
     } while (0)
 
+/// Nothing is printed, described, written or opened.
+static void require_no_files(heirloom* h) {
+    const berth_safetensors_source source = {"x", h->x};
+    berth_safetensors* file = NULL;
+    berth_tensor_properties properties;
+    size_t needed;
+    REQUIRE_FORKED(berth_tensor_format(h->x, NULL, NULL, 0, &needed));
+    REQUIRE_FORKED(berth_tensor_print(h->x, stderr));
+    REQUIRE_FORKED(berth_tensor_info(h->x, &properties));
+    REQUIRE_FORKED(berth_tensor_format_info(h->x, NULL, 0, &needed));
+    REQUIRE(berth_npy_read(h->kit.ctx, "/dev/null") == NULL);
+    REQUIRE_FORKED(berth_npy_write(h->x, "/nowhere/x.npy"));
+    REQUIRE_FORKED(berth_safetensors_open(h->kit.runtime, "/dev/null", &file));
+    REQUIRE_FORKED(berth_safetensors_write("/nowhere/x.safetensors", &source, 1, NULL, 0));
+}
+
 static void require_refusals(heirloom* h) {
     berth_context* ctx = h->kit.ctx;
     berth_runtime* runtime = h->kit.runtime;
@@ -136,6 +152,7 @@ static void require_refusals(heirloom* h) {
     REQUIRE_FORKED(berth_tensor_write(h->x, values, sizeof values));
     REQUIRE_FORKED(berth_tensor_map(h->x, &data));
     berth_tensor_unmap(h->x);
+    require_no_files(h);
     REQUIRE_FORKED(berth_context_synchronize(ctx));
     REQUIRE_FORKED(berth_context_create(runtime, &other));
     REQUIRE(other == NULL);

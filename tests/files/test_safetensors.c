@@ -2,6 +2,8 @@
 // safetensors files: what is written comes back, what lies in the file is used there, what is wrong
 // is refused.
 #include <jansson.h>
+#include <pthread.h>
+#include <sys/wait.h>
 
 #include "files/file_kit.h"
 #include "tensor/safetensors_index.h"
@@ -516,6 +518,62 @@ static void host_memory_may_fail_at_any_call(void** state) {
     file_kit_close_folder(&kit);
 }
 
+enum { ROUNDS = 300 };
+
+/// What a thread takes from a file with a context of its own.
+typedef struct taker {
+    berth_context* ctx;
+    const berth_safetensors* file;
+    int rounds; ///< that were right
+} taker;
+
+static void* take_tensors(void* argument) {
+    taker* self = argument;
+    for (int i = 0; i < ROUNDS; ++i) {
+        float values[4] = {0};
+        berth_tensor* x = berth_safetensors_tensor(self->ctx, self->file, 0);
+        berth_tensor* y = berth_neg(self->ctx, berth_move(x));
+        self->rounds += y != NULL && berth_tensor_read(y, values, sizeof values) == BERTH_OK &&
+                        values[1] == -1 && values[3] == -3;
+        berth_release(y);
+    }
+    return NULL;
+}
+
+static void several_contexts_use_one_file_at_once(void** state) {
+    file_kit* kit = *state;
+    berth_safetensors* file = open_kit_file(kit, put_two(kit));
+    taker takers[3] = {{.ctx = kit->ctx, .file = file}};
+    pthread_t threads[3];
+    for (size_t i = 1; i < 3; ++i) {
+        takers[i].file = file;
+        assert_ok(berth_context_create(kit->exec.runtime, &takers[i].ctx));
+    }
+    for (size_t i = 0; i < 3; ++i)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_tensors, &takers[i]), 0);
+    for (size_t i = 0; i < 3; ++i) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(takers[i].rounds, ROUNDS);
+        if (i > 0) berth_context_release(takers[i].ctx);
+    }
+    berth_safetensors_close(file);
+}
+
+static void a_child_leaves_the_file_to_its_parent(void** state) {
+    file_kit* kit = *state;
+    berth_safetensors* file = open_kit_file(kit, put_two(kit));
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        berth_safetensors_close(file);
+        _exit(berth_safetensors_count(file) == 2 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    berth_safetensors_close(file);
+}
+
 static size_t json_calls, json_fail_at;
 
 static void* failing_malloc(size_t bytes) {
@@ -560,6 +618,8 @@ int main(void) {
         FILE_KIT_ON_BOTH(null_is_an_error_everywhere),
         FILE_KIT_ON_BOTH(a_file_belongs_to_its_runtime),
         FILE_KIT_ON_BOTH(a_full_disk_leaves_what_was_there),
+        FILE_KIT_ON_BOTH(several_contexts_use_one_file_at_once),
+        FILE_KIT_ON_BOTH(a_child_leaves_the_file_to_its_parent),
         cmocka_unit_test(host_memory_may_fail_at_any_call),
         cmocka_unit_test_setup_teardown(
             the_memory_of_json_may_fail_at_any_call, file_kit_set_up_cpu, file_kit_tear_down),
