@@ -122,4 +122,5 @@ add_test(NAME docs/ops_page
                  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/docs/ops.md")
 berth_register_test(docs/ops_page unit)
 
+include(BerthInterchangeTests)
 include(BerthInstallTests)
