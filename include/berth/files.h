@@ -8,8 +8,8 @@
 // ended by the system. Files that are replaced by renaming, as by the functions below, are safe.
 //
 // Writing fills a temporary file in the same folder and renames it, so that the path has the whole
-// new file or what it had before, whatever fails. Elements that are not contiguous are written
-// row-major all the same.
+// new file or what it had before, whatever fails; a symbolic link is replaced, not followed.
+// Elements that are not contiguous are written row-major all the same.
 #ifndef BERTH_FILES_H
 #define BERTH_FILES_H
 

@@ -19,7 +19,7 @@ typedef struct file_kit {
     exec_kit exec;
     berth_context* ctx;
     char folder[256];
-    char path[300]; ///< of the last file_kit_path()
+    char path[400]; ///< of the last file_kit_path()
 } file_kit;
 
 /// The path of `name` in the kit's folder; valid until the next call.
