@@ -412,6 +412,34 @@ static void a_device_that_does_not_copy_leaves_no_file(void** state) {
     berth_release(x);
 }
 
+static void memory_that_the_host_cannot_see_is_copied_to_and_from(void** state) {
+    file_kit* kit = *state;
+    berth_device* device = berth_context_runtime(kit->ctx)->device;
+    const berth_device_ops* ops = device->ops;
+    berth_device_ops remote = *ops;
+    remote.caps &= ~(uint32_t)BERTH_DEVICE_CAP_HOST_ACCESS;
+    device->ops = &remote;
+    berth_tensor* x = berth_npy_read(kit->ctx, put_six(kit, "six.npy"));
+    exec_kit_expect(x, six, 6);
+    berth_tensor_properties p;
+    assert_ok(berth_tensor_info(x, &p));
+    assert_int_equal(p.residence, BERTH_RESIDENCE_POOL);
+    char text[64];
+    assert_ok(berth_tensor_format(x, NULL, text, sizeof text, NULL));
+    assert_string_equal(text, "[[0. 1. 2.]\n [3. 4. 5.]]");
+    assert_ok(berth_npy_write(x, file_kit_path(kit, "copy.npy")));
+    berth_tensor* turned = berth_transpose(kit->ctx, x, 0, 1);
+    assert_fails(berth_npy_write(turned, file_kit_path(kit, "turned.npy")),
+                 BERTH_ERR_UNSUPPORTED,
+                 "read berth_contiguous() of it");
+    assert_fails(berth_tensor_format(turned, NULL, text, sizeof text, NULL),
+                 BERTH_ERR_UNSUPPORTED,
+                 "read berth_contiguous() of it");
+    device->ops = ops;
+    assert_int_equal(file_kit_count(kit), 2);
+    berth_release_all(x, turned);
+}
+
 static void no_free_descriptor_is_an_error(void** state) {
     file_kit* kit = *state;
     put_six(kit, "six.npy");
@@ -487,6 +515,7 @@ int main(void) {
         FILE_KIT_ON_BOTH(a_full_disk_leaves_what_was_there),
         cmocka_unit_test_setup_teardown(
             a_device_that_does_not_copy_leaves_no_file, file_kit_set_up_sim, file_kit_tear_down),
+        FILE_KIT_ON_BOTH(memory_that_the_host_cannot_see_is_copied_to_and_from),
         FILE_KIT_ON_BOTH(no_free_descriptor_is_an_error),
         cmocka_unit_test(host_memory_may_fail_at_any_call),
     };
