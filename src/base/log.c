@@ -97,7 +97,7 @@ static void hand_to_callback(berth_log_level level, const char* text) {
     in_callback = false;
 }
 
-void berth_log(berth_log_level level, const char* format, ...) {
+void berth_log_line(berth_log_level level, const char* format, ...) {
     if (!berth_log_enabled(level)) return;
     const int kept_errno = errno;
     char line[LINE_BYTES];

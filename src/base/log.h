@@ -19,13 +19,13 @@ bool berth_log_enabled(berth_log_level level);
 
 /// Writes one line "berth: level: text" (cut at about 1000 bytes) in one piece, or hands the text
 /// to the user's callback. Keeps errno.
-void berth_log(berth_log_level level, const char* format, ...) BERTH_PRINTF(2, 3);
+void berth_log_line(berth_log_level level, const char* format, ...) BERTH_PRINTF(2, 3);
 
-/// As berth_log, but only the first time that the process reaches this place in the code.
+/// As berth_log_line, but only the first time that the process reaches this place in the code.
 #define berth_log_once(level, ...)                                                                 \
     do {                                                                                           \
         static atomic_flag berth_logged_ = ATOMIC_FLAG_INIT;                                       \
-        if (!atomic_flag_test_and_set(&berth_logged_)) berth_log(level, __VA_ARGS__);              \
+        if (!atomic_flag_test_and_set(&berth_logged_)) berth_log_line(level, __VA_ARGS__);         \
     } while (0)
 
 /// For a child after fork: the thread that was writing a line, if one was, is not there any more.

@@ -17,13 +17,29 @@
     X(CAST,        "cast")           \
     X(AFFINE,      "affine")         \
     X(NEG,         "neg")            \
+    X(ABS,         "abs")            \
+    X(SIGN,        "sign")           \
+    X(RELU,        "relu")           \
+    X(FLOOR,       "floor")          \
+    X(CEIL,        "ceil")           \
+    X(ROUND,       "round")          \
     X(EXP,         "exp")            \
+    X(LOG,         "log")            \
+    X(LOG1P,       "log1p")          \
     X(SQRT,        "sqrt")           \
+    X(RSQRT,       "rsqrt")          \
+    X(RECIPROCAL,  "reciprocal")     \
+    X(SIN,         "sin")            \
+    X(COS,         "cos")            \
     X(TANH,        "tanh")           \
     X(SIGMOID,     "sigmoid")        \
-    X(RELU,        "relu")           \
     X(SILU,        "silu")           \
-    X(GELU_TANH,   "gelu_tanh")
+    X(GELU,        "gelu")           \
+    X(GELU_TANH,   "gelu_tanh")      \
+    X(LOGICAL_NOT, "logical_not")    \
+    X(ISNAN,       "isnan")          \
+    X(ISINF,       "isinf")          \
+    X(ISFINITE,    "isfinite")
 
 #define BERTH_OP_MAP_BINARY(X)       \
     X(ADD,         "add")            \

@@ -80,9 +80,12 @@ typedef struct berth_clamp_params {
     double high;
 } berth_clamp_params;
 
-/// NEG (floats, i32, i64), EXP SQRT TANH SIGMOID RELU SILU GELU_TANH (floats; no params):
-/// elementwise. May be in place. AFFINE: x * scale + shift on f32 f16 bf16. May be in
-/// place.
+/// NEG ABS RELU FLOOR CEIL ROUND (no params): elementwise on floats and integers, in that type;
+/// integers wrap. SIGN: bool too. ROUND: halves to even. SIGN of NaN is 0.
+/// EXP LOG LOG1P SQRT RSQRT RECIPROCAL SIN COS TANH SIGMOID SILU GELU GELU_TANH (no params):
+/// elementwise on any plain type; integers and bool are converted to f32, which the result is.
+/// LOGICAL_NOT ISNAN ISINF ISFINITE (no params): any plain type to bool.
+/// AFFINE: x * scale + shift, as EXP. All may be in place.
 typedef struct berth_affine_params {
     float scale;
     float shift;

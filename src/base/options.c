@@ -241,7 +241,7 @@ static berth_status judge_unknown(const berth_options* options, const unknown_na
     static atomic_uint_least64_t last_warning;
     const uint64_t warning = berth_hash64(unknown->text, unknown->used, 1);
     if (atomic_exchange(&last_warning, warning) != warning)
-        berth_log(BERTH_LOG_WARN, "unknown option ignored: %s", unknown->text);
+        berth_log_line(BERTH_LOG_WARN, "unknown option ignored: %s", unknown->text);
     return BERTH_OK;
 }
 

@@ -193,9 +193,9 @@ void berth_arena_destroy(berth_arena* arena) {
     for (size_t i = 0; i < arena->ranges.count; i++) {
         berth_arena_range* range = arena->ranges.items[i];
         if (range->mapped_count > 0)
-            berth_log(BERTH_LOG_ERROR,
-                      "%" PRIu64 " bytes of frames could not be given back and are lost",
-                      range->mapped_count * range->granule_bytes);
+            berth_log_line(BERTH_LOG_ERROR,
+                           "%" PRIu64 " bytes of frames could not be given back and are lost",
+                           range->mapped_count * range->granule_bytes);
         berth_arena_range_destroy(arena->host, range);
     }
     range_vec_fini(&arena->ranges, arena->host);

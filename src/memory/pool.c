@@ -91,9 +91,9 @@ void berth_pool_destroy(berth_pool* pool) {
     berth_pool_release_regions(pool, false);
     berth_mutex_unlock(pool->lock);
     if (pool->mapped_bytes != 0)
-        berth_log(BERTH_LOG_ERROR,
-                  "%" PRIu64 " bytes of a pool could not be given back and are lost",
-                  pool->mapped_bytes);
+        berth_log_line(BERTH_LOG_ERROR,
+                       "%" PRIu64 " bytes of a pool could not be given back and are lost",
+                       pool->mapped_bytes);
     berth_pool_region_vec_fini(&pool->regions, pool->host);
     berth_slabs_fini(&pool->slabs);
     berth_extents_fini(&pool->extents);

@@ -578,10 +578,10 @@ static void end_planning(berth_step_model* model) {
     model->ended = true;
     while (model->path_count > 0)
         forget_path(model, model->path_count - 1);
-    berth_log(BERTH_LOG_WARN,
-              "step %s left its plan %u times in a row; it is no longer planned",
-              model->name,
-              model->exits_in_row);
+    berth_log_line(BERTH_LOG_WARN,
+                   "step %s left its plan %u times in a row; it is no longer planned",
+                   model->name,
+                   model->exits_in_row);
 }
 
 static void count_exits(berth_step_model* model, berth_run_result result) {

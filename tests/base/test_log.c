@@ -55,10 +55,10 @@ static void read_back(char* text, size_t size) {
 
 static void lines_up_to_the_level_are_logged(void** state) {
     lines* kept = *state;
-    berth_log(BERTH_LOG_INFO, "seen %d", 1);
+    berth_log_line(BERTH_LOG_INFO, "seen %d", 1);
     assert_string_equal(kept->last, "seen 1");
     assert_int_equal(kept->level, BERTH_LOG_INFO);
-    berth_log(BERTH_LOG_DEBUG, "not seen");
+    berth_log_line(BERTH_LOG_DEBUG, "not seen");
     assert_int_equal(kept->count, 1);
     assert_true(berth_log_enabled(BERTH_LOG_ERROR));
     assert_false(berth_log_enabled(BERTH_LOG_DEBUG));
@@ -68,9 +68,9 @@ static void lines_up_to_the_level_are_logged(void** state) {
 static void a_file_is_appended_to(void** state) {
     (void)state;
     berth_log_set_callback(NULL, NULL);
-    berth_log(BERTH_LOG_ERROR, "one");
+    berth_log_line(BERTH_LOG_ERROR, "one");
     assert_ok(berth_log_configure(setting));
-    berth_log(BERTH_LOG_WARN, "two");
+    berth_log_line(BERTH_LOG_WARN, "two");
     char text[256];
     read_back(text, sizeof text);
     assert_string_equal(text, "berth: error: one\nberth: warn: two\n");
@@ -81,15 +81,15 @@ static void a_bad_setting_is_refused_and_changes_nothing(void** state) {
     assert_fails(berth_log_configure("loud"), BERTH_ERR_INVALID_ARGUMENT, "'loud'");
     assert_fails(berth_log_configure(""), BERTH_ERR_INVALID_ARGUMENT, "debug");
     assert_fails(berth_log_configure("debug:/nowhere/at/all"), BERTH_ERR_IO, "/nowhere/at/all");
-    berth_log(BERTH_LOG_INFO, "still");
-    berth_log(BERTH_LOG_DEBUG, "still not");
+    berth_log_line(BERTH_LOG_INFO, "still");
+    berth_log_line(BERTH_LOG_DEBUG, "still not");
     assert_int_equal(kept->count, 1);
 }
 
 static void levels_are_read_in_any_case(void** state) {
     lines* kept = *state;
     assert_ok(berth_log_configure("OFF"));
-    berth_log(BERTH_LOG_ERROR, "silent");
+    berth_log_line(BERTH_LOG_ERROR, "silent");
     assert_int_equal(kept->count, 0);
 }
 
@@ -98,10 +98,10 @@ static void a_long_line_is_cut_and_still_a_line(void** state) {
     char text[3000];
     memset(text, 'y', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    berth_log(BERTH_LOG_WARN, "%s", text);
+    berth_log_line(BERTH_LOG_WARN, "%s", text);
     assert_in_range(strlen(kept->last), 1000, 1023);
     berth_log_set_callback(NULL, NULL);
-    berth_log(BERTH_LOG_WARN, "%s", text);
+    berth_log_line(BERTH_LOG_WARN, "%s", text);
     char written[4096];
     read_back(written, sizeof written);
     assert_in_range(strlen(written), 1000, 1024);
@@ -119,15 +119,15 @@ static void once_means_once(void** state) {
 static void logging_keeps_errno(void** state) {
     (void)state;
     errno = EDOM;
-    berth_log(BERTH_LOG_WARN, "text");
+    berth_log_line(BERTH_LOG_WARN, "text");
     assert_int_equal(errno, EDOM);
 }
 
 static void a_callback_stands_in_for_the_file_until_it_is_taken_away(void** state) {
     lines* kept = *state;
-    berth_log(BERTH_LOG_WARN, "to the callback");
+    berth_log_line(BERTH_LOG_WARN, "to the callback");
     berth_log_set_callback(NULL, NULL);
-    berth_log(BERTH_LOG_WARN, "to the file");
+    berth_log_line(BERTH_LOG_WARN, "to the file");
     assert_int_equal(kept->count, 1);
     char text[256];
     read_back(text, sizeof text);
@@ -136,13 +136,13 @@ static void a_callback_stands_in_for_the_file_until_it_is_taken_away(void** stat
 
 static void log_again(void* self, berth_log_level level, const char* text) {
     keep_line(self, level, text);
-    berth_log(level, "about %s", text);
+    berth_log_line(level, "about %s", text);
 }
 
 static void a_line_logged_in_the_callback_goes_to_the_file(void** state) {
     lines* kept = *state;
     berth_log_set_callback(log_again, kept);
-    berth_log(BERTH_LOG_WARN, "this");
+    berth_log_line(BERTH_LOG_WARN, "this");
     assert_int_equal(kept->count, 1);
     char text[256];
     read_back(text, sizeof text);
@@ -157,8 +157,8 @@ static void end_callbacks(void* self, berth_log_level level, const char* text) {
 static void a_callback_may_end_itself(void** state) {
     lines* kept = *state;
     berth_log_set_callback(end_callbacks, kept);
-    berth_log(BERTH_LOG_WARN, "one");
-    berth_log(BERTH_LOG_WARN, "two");
+    berth_log_line(BERTH_LOG_WARN, "one");
+    berth_log_line(BERTH_LOG_WARN, "two");
     assert_int_equal(kept->count, 1);
     char text[256];
     read_back(text, sizeof text);
@@ -170,7 +170,7 @@ enum { LOGGING_THREADS = 3, LINES_A_THREAD = 200 };
 static void log_often(void* unused) {
     (void)unused;
     for (int i = 0; i < LINES_A_THREAD; i++)
-        berth_log(BERTH_LOG_WARN, "line %d", i);
+        berth_log_line(BERTH_LOG_WARN, "line %d", i);
 }
 
 /// The counts are plain integers: under the thread sanitizer this also shows that calls are one at

@@ -365,7 +365,7 @@ static void wait_while_writing(void* self, berth_log_level level, const char* te
 
 static void* write_line(void* argument) {
     (void)argument;
-    berth_log(BERTH_LOG_ERROR, "a line");
+    berth_log_line(BERTH_LOG_ERROR, "a line");
     return NULL;
 }
 

@@ -148,13 +148,26 @@ static berth_tensor* companion(program* p, const berth_tensor* x) {
 }
 
 static void run_elementwise(program* p, uint32_t slot) {
-    berth_tensor* (*const unary[])(berth_context*, berth_tensor*) = {
-        berth_neg, berth_silu, berth_relu, berth_tanh, berth_sigmoid, berth_gelu_tanh, berth_copy};
+    berth_tensor* (*const unary[])(berth_context*, berth_tensor*) = {berth_neg,
+                                                                     berth_abs,
+                                                                     berth_sign,
+                                                                     berth_relu,
+                                                                     berth_floor,
+                                                                     berth_ceil,
+                                                                     berth_round,
+                                                                     berth_sin,
+                                                                     berth_cos,
+                                                                     berth_tanh,
+                                                                     berth_silu,
+                                                                     berth_gelu,
+                                                                     berth_sigmoid,
+                                                                     berth_gelu_tanh,
+                                                                     berth_copy};
     berth_tensor* (*const binary[])(berth_context*, berth_tensor*, berth_tensor*) = {
         berth_add, berth_sub, berth_mul, berth_maximum, berth_minimum};
     const uint32_t to = pick(p, SLOTS);
     if (may(p, 2)) {
-        const uint32_t op = pick(p, 7);
+        const uint32_t op = pick(p, sizeof unary / sizeof unary[0]);
         put(p, to, unary[op](p->ctx, operand(p, slot)));
         return;
     }

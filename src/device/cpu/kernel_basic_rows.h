@@ -26,16 +26,30 @@ typedef enum berth_compare {
     BERTH_COMPARE_COUNT
 } berth_compare;
 
+/// Functions of one operand, in the order of their op ids.
 typedef enum berth_unary {
     BERTH_UNARY_NEG,
+    BERTH_UNARY_ABS,
+    BERTH_UNARY_SIGN,
+    BERTH_UNARY_RELU,
+    BERTH_UNARY_FLOOR,
+    BERTH_UNARY_CEIL,
+    BERTH_UNARY_ROUND,
     BERTH_UNARY_EXP,
+    BERTH_UNARY_LOG,
+    BERTH_UNARY_LOG1P,
     BERTH_UNARY_SQRT,
+    BERTH_UNARY_RSQRT,
+    BERTH_UNARY_RECIPROCAL,
+    BERTH_UNARY_SIN,
+    BERTH_UNARY_COS,
     BERTH_UNARY_TANH,
     BERTH_UNARY_SIGMOID,
-    BERTH_UNARY_RELU,
     BERTH_UNARY_SILU,
+    BERTH_UNARY_GELU,
     BERTH_UNARY_GELU_TANH,
-    BERTH_UNARY_COUNT
+    BERTH_UNARY_COUNT,
+    BERTH_UNARY_INT_COUNT = BERTH_UNARY_EXP, ///< the first ones take integers as they are
 } berth_unary;
 
 /// Of a row reduced in 16 partial results (S2 of kernel_basic_simd.h).
@@ -54,6 +68,13 @@ typedef void (*berth_select_fn)(
 
 /// out[i] = f(x[i]); `out` may be `x`.
 typedef void (*berth_unary_fn)(float* out, const float* x, int64_t count);
+
+/// The same on integers.
+typedef void (*berth_unary_int_fn)(void* out, const void* x, int64_t count);
+
+/// out[i] = 1 if (x[i] & mask) compares with `value`, else 0; `out` may be `x`.
+typedef void (*berth_test_fn)(
+    uint8_t* out, const void* x, int64_t count, uint64_t mask, uint64_t value);
 
 /// Keys that attention takes at a time: tiles start at multiples of this.
 #define BERTH_ATTENTION_TILE 64
@@ -78,6 +99,12 @@ typedef struct berth_basic_rows {
     berth_clamp_fn clamp[BERTH_PLAIN_DTYPES];                         ///< NULL for bool
     berth_select_fn select[4];                                        ///< elements of 2^n bytes
     berth_unary_fn unary[BERTH_UNARY_COUNT];
+    /// By dtype; NULL where the result is the operand.
+    berth_unary_int_fn unary_int[BERTH_UNARY_INT_COUNT][BERTH_PLAIN_DTYPES];
+    // Elements of 1, 2, 4 and 8 bytes as bits; NULL where nothing asks for it.
+    berth_test_fn is_equal[4]; ///< ==
+    berth_test_fn is_above[4]; ///< >
+    berth_test_fn is_below[4]; ///< <
     void (*affine)(float* out, const float* x, int64_t count, float scale, float shift);
 
     /// partial[i % 16] += x[i]

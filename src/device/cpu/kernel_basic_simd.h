@@ -136,20 +136,10 @@ VF_INLINE vf vf_max_nan(vf a, vf b) {
 /// The smaller, or the NaN if there is one.
 VF_INLINE vf vf_min_nan(vf a, vf b) { return vf_select((vi)(a <= b) | (vi)(a != a), a, b); }
 
-/// e^x: within 1.1 units in the last place of the exact value, also where that is subnormal;
-/// 0 below -104, infinite above 88.73, NaN for NaN.
+/// 2^n e^r for |r| <= ln 2 / 2, within 1.1 units in the last place, also where that is subnormal.
 ///
-/// e^x = 2^n e^r with n the nearest integer to x / ln 2, e^r by a polynomial that was fitted to
-/// (e^r - 1 - r) / r^2 at Chebyshev nodes of |r| <= ln 2 / 2.
-VF_INLINE vf vf_exp(vf x) {
-    x = vf_smaller(vf_set(89.0f), x);
-    x = vf_larger(vf_set(-104.0f), x);
-    // Adding 1.5 * 2^23 rounds to an integer, left in the low bits.
-    const vf shifted = x * 0x1.715476p+0f + 0x1.8p+23f;
-    const vi n = (vi)shifted - 0x4b400000;
-    const vf whole = shifted - 0x1.8p+23f;
-    // ln 2 in two parts; the first has 15 bits, so whole times it is exact.
-    const vf r = (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f;
+/// e^r by a polynomial that was fitted to (e^r - 1 - r) / r^2 at Chebyshev nodes.
+VF_INLINE vf vf_scaled_exp(vf r, vi n) {
     vf p = vf_set(0x1.6d117cp-10f);
     p = p * r + 0x1.120be2p-7f;
     p = p * r + 0x1.555518p-5f;
@@ -159,6 +149,20 @@ VF_INLINE vf vf_exp(vf x) {
     // Two factors, as 2^n itself may be out of range where the result is not.
     const vi half = n >> 1;
     return p * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
+}
+
+/// e^x: within 1.1 units in the last place of the exact value, also where that is subnormal;
+/// 0 below -104, infinite above 88.73, NaN for NaN.
+VF_INLINE vf vf_exp(vf x) {
+    x = vf_smaller(vf_set(89.0f), x);
+    x = vf_larger(vf_set(-104.0f), x);
+    // Adding 1.5 * 2^23 rounds to an integer, left in the low bits: n, the nearest to x / ln 2.
+    const vf shifted = x * 0x1.715476p+0f + 0x1.8p+23f;
+    const vi n = (vi)shifted - 0x4b400000;
+    const vf whole = shifted - 0x1.8p+23f;
+    // ln 2 in two parts; the first has 15 bits, so whole times it is exact.
+    const vf r = (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f;
+    return vf_scaled_exp(r, n);
 }
 
 /// e^x for x <= 0 with fused products, so not the same bits everywhere: within 1.1 units in the
@@ -195,7 +199,7 @@ VF_INLINE vf vf_tanh(vf x) {
     p = p * z - 0x1.555556p-2f;
     const vf small = x * z * p + x;
     const vf sign = (vf)((vi)x & (vi)vf_set(-0.0f));
-    return vf_select((vi)(magnitude < 0.625f), small, (vf)((vi)large | (vi)sign));
+    return (vf)((vi)vf_select((vi)(magnitude < 0.625f), small, large) | (vi)sign);
 }
 
 /// 1 / (1 + e^-x): within 2.5 units in the last place for |x| < 87.

@@ -64,7 +64,41 @@ const berth_basic_rows BERTH_BASIC_ROWS = {
             [BERTH_U8] = clamp_uint8_t,
         },
     .select = {select_1, select_2, select_4, select_8},
-    .unary = {neg_row, exp_row, sqrt_row, tanh_row, sigmoid_row, relu_row, silu_row, gelu_tanh_row},
+    .unary = {neg_row, abs_row,  sign_row,    relu_row, floor_row, ceil_row,       round_row,
+              exp_row, log_row,  log1p_row,   sqrt_row, rsqrt_row, reciprocal_row, sin_row,
+              cos_row, tanh_row, sigmoid_row, silu_row, gelu_row,  gelu_tanh_row},
+    .unary_int =
+        {
+            [BERTH_UNARY_NEG] =
+                {
+                    [BERTH_I32] = neg_int32_t,
+                    [BERTH_I64] = neg_int64_t,
+                    [BERTH_I8] = neg_int8_t,
+                    [BERTH_U8] = neg_uint8_t,
+                },
+            [BERTH_UNARY_ABS] =
+                {
+                    [BERTH_I32] = abs_int32_t,
+                    [BERTH_I64] = abs_int64_t,
+                    [BERTH_I8] = abs_int8_t,
+                },
+            [BERTH_UNARY_SIGN] =
+                {
+                    [BERTH_I32] = sign_int32_t,
+                    [BERTH_I64] = sign_int64_t,
+                    [BERTH_I8] = sign_int8_t,
+                    [BERTH_U8] = sign_uint8_t,
+                },
+            [BERTH_UNARY_RELU] =
+                {
+                    [BERTH_I32] = relu_int32_t,
+                    [BERTH_I64] = relu_int64_t,
+                    [BERTH_I8] = relu_int8_t,
+                },
+        },
+    .is_equal = {is_equal_uint8_t, is_equal_uint16_t, is_equal_uint32_t, is_equal_uint64_t},
+    .is_above = {[1] = is_above_uint16_t, [2] = is_above_uint32_t},
+    .is_below = {[1] = is_below_uint16_t, [2] = is_below_uint32_t},
     .affine = affine_row,
     .sum = sum_row,
     .sum_squares = sum_squares_row,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of one operand: AFFINE; NEG EXP SQRT TANH SIGMOID RELU SILU GELU_TANH.
+// Functions of one operand: AFFINE, NEG .. GELU_TANH, LOGICAL_NOT ISNAN ISINF ISFINITE.
 //
-// Operands are brought as f32 (integers as they are) into contiguous chunks, unless they are so
-// already, and go through the rows of the instruction set.
+// Operands are brought as f32 (integers as they are, where the result is one) into contiguous
+// chunks, unless they are so already, and go through the rows of the instruction set.
+#include <string.h>
+
 #include "base/op_params.h"
 #include "device/cpu/kernel_basic.h"
 
@@ -14,67 +16,47 @@
 typedef struct unary_job {
     berth_walk x;
     unsigned char* out;
-    berth_unary_fn row; ///< NULL for AFFINE
+    berth_dtype dtype; ///< of the result
+    int64_t bytes;     ///< an element of it
+    // One of these, or for an integer's copy none.
+    berth_unary_fn row;
+    berth_unary_int_fn int_row;
+    berth_test_fn test_row;
     void (*affine)(float* out, const float* x, int64_t count, float scale, float shift);
     float scale;
     float shift;
-    berth_dtype dtype;
-    int64_t bytes; ///< an element
+    uint64_t mask;  ///< of a test
+    uint64_t value; ///< of a test
 } unary_job;
 
-static void unary_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
+static void run(const berth_op_call* call, unary_job* job, int64_t least, berth_range_fn range) {
+    const berth_view* out = &call->outputs[0];
+    job->out = out->data;
+    job->dtype = out->dtype;
+    job->bytes = berth_dtype_bytes(out->dtype);
+    berth_walk_init(&job->x, &call->inputs[0]);
+    berth_run_range(call, berth_view_count(out), GRAIN, least, range, job);
+}
+
+// --- In f32 --------------------------------------------------------------------------------------
+
+static void float_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const unary_job* job = data;
-    _Alignas(64) float buffer[BERTH_CHUNK];
+    _Alignas(64) int64_t buffer[BERTH_CHUNK]; // of the operand's type, then f32
     const bool is_direct = job->x.dtype == BERTH_F32 && berth_walk_is_contiguous(&job->x);
     const int64_t step = is_direct ? end - begin : BERTH_CHUNK;
     for (int64_t at = begin; at < end; at += step) {
         const int64_t count = berth_min_i64(step, end - at);
         unsigned char* out = job->out + at * job->bytes;
-        const float* x = berth_walk_f32(&job->x, at, count, buffer);
-        float* result = job->dtype == BERTH_F32 ? (float*)(void*)out : buffer;
+        const float* x = berth_walk_as(&job->x, BERTH_F32, at, count, buffer);
+        float* result = (float*)(void*)(job->dtype == BERTH_F32 ? (void*)out : buffer);
         if (job->row != NULL)
             job->row(result, x, count);
         else
             job->affine(result, x, count, job->scale, job->shift);
         berth_store_f32(job->dtype, result, out, count);
     }
-}
-
-static void run_unary(const berth_op_call* call, unary_job* job, int64_t least) {
-    const berth_view* out = &call->outputs[0];
-    job->out = out->data;
-    job->dtype = out->dtype;
-    job->bytes = berth_dtype_bytes(out->dtype);
-    berth_walk_init(&job->x, &call->inputs[0]);
-    berth_run_range(call, berth_view_count(out), GRAIN, least, unary_range, job);
-}
-
-static void run_function(const berth_op_call* call, berth_unary op, int64_t least) {
-    unary_job job = {.row = berth_basic_query_rows()->unary[op]};
-    run_unary(call, &job, least);
-}
-
-static void kernel_exp(const berth_op_call* call) {
-    run_function(call, BERTH_UNARY_EXP, COSTLY_LEAST);
-}
-static void kernel_sqrt(const berth_op_call* call) {
-    run_function(call, BERTH_UNARY_SQRT, CHEAP_LEAST);
-}
-static void kernel_tanh(const berth_op_call* call) {
-    run_function(call, BERTH_UNARY_TANH, COSTLY_LEAST);
-}
-static void kernel_sigmoid(const berth_op_call* call) {
-    run_function(call, BERTH_UNARY_SIGMOID, COSTLY_LEAST);
-}
-static void kernel_relu(const berth_op_call* call) {
-    run_function(call, BERTH_UNARY_RELU, CHEAP_LEAST);
-}
-static void kernel_silu(const berth_op_call* call) {
-    run_function(call, BERTH_UNARY_SILU, COSTLY_LEAST);
-}
-static void kernel_gelu_tanh(const berth_op_call* call) {
-    run_function(call, BERTH_UNARY_GELU_TANH, COSTLY_LEAST);
 }
 
 static void kernel_affine(const berth_op_call* call) {
@@ -84,45 +66,142 @@ static void kernel_affine(const berth_op_call* call) {
         .scale = params->scale,
         .shift = params->shift,
     };
-    run_unary(call, &job, CHEAP_LEAST);
+    run(call, &job, CHEAP_LEAST, float_range);
 }
 
-static void negate_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
+static void run_float(const berth_op_call* call, berth_unary op, int64_t least) {
+    unary_job job = {.row = berth_basic_query_rows()->unary[op]};
+    run(call, &job, least, float_range);
+}
+
+// --- In integers ---------------------------------------------------------------------------------
+
+static void int_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const unary_job* job = data;
-    int64_t values[BERTH_CHUNK];
-    for (int64_t at = begin; at < end; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, end - at);
-        berth_walk_i64(&job->x, at, count, values);
-        for (int64_t i = 0; i < count; ++i)
-            values[i] = (int64_t)(0 - (uint64_t)values[i]);
-        berth_store_i64(job->dtype, values, job->out + at * job->bytes, count);
+    _Alignas(64) int64_t buffer[BERTH_CHUNK];
+    const int64_t step = berth_walk_is_contiguous(&job->x) ? end - begin : BERTH_CHUNK;
+    for (int64_t at = begin; at < end; at += step) {
+        const int64_t count = berth_min_i64(step, end - at);
+        unsigned char* out = job->out + at * job->bytes;
+        const void* x = berth_walk_as(&job->x, job->x.dtype, at, count, buffer);
+        if (job->int_row != NULL)
+            job->int_row(out, x, count);
+        else if (out != x)
+            memcpy(out, x, (size_t)(count * job->bytes));
     }
 }
 
-static void kernel_neg(const berth_op_call* call) {
-    const berth_view* out = &call->outputs[0];
-    if (berth_dtype_is_float(out->dtype)) {
-        run_function(call, BERTH_UNARY_NEG, CHEAP_LEAST);
+/// A function that gives integers for integers.
+static void run_number(const berth_op_call* call, berth_unary op) {
+    const berth_dtype dtype = call->inputs[0].dtype;
+    if (berth_dtype_is_float(dtype)) {
+        run_float(call, op, CHEAP_LEAST);
         return;
     }
-    unary_job job = {
-        .out = out->data,
-        .dtype = out->dtype,
-        .bytes = berth_dtype_bytes(out->dtype),
-    };
-    berth_walk_init(&job.x, &call->inputs[0]);
-    berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, negate_range, &job);
+    unary_job job = {.int_row = berth_basic_query_rows()->unary_int[op][dtype]};
+    run(call, &job, CHEAP_LEAST, int_range);
 }
 
+// --- Questions -----------------------------------------------------------------------------------
+
+static void test_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
+    (void)worker;
+    const unary_job* job = data;
+    _Alignas(64) int64_t buffer[BERTH_CHUNK];
+    const int64_t step = berth_walk_is_contiguous(&job->x) ? end - begin : BERTH_CHUNK;
+    for (int64_t at = begin; at < end; at += step) {
+        const int64_t count = berth_min_i64(step, end - at);
+        if (job->test_row == NULL) {
+            memset(job->out + at, (int)job->value, (size_t)count);
+            continue;
+        }
+        const void* x = berth_walk_as(&job->x, job->x.dtype, at, count, buffer);
+        job->test_row(job->out + at, x, count, job->mask, job->value);
+    }
+}
+
+/// Which of the rows for 1, 2, 4 and 8 bytes.
+static int32_t width_of(berth_dtype dtype) {
+    const int64_t bytes = berth_dtype_bytes(dtype);
+    return bytes == 8 ? 3 : (int32_t)(bytes / 2);
+}
+
+/// All bits of a float but the sign, and the bits of its infinity.
+static uint64_t magnitude_mask(berth_dtype dtype) {
+    return dtype == BERTH_F32 ? UINT64_C(0x7fffffff) : UINT64_C(0x7fff);
+}
+static uint64_t infinity_bits(berth_dtype dtype) {
+    return dtype == BERTH_F32   ? UINT64_C(0x7f800000)
+           : dtype == BERTH_F16 ? UINT64_C(0x7c00)
+                                : UINT64_C(0x7f80);
+}
+
+/// How a float's magnitude compares with infinity; integers all give `of_integers`.
+static void run_class(const berth_op_call* call, const berth_test_fn* rows, bool of_integers) {
+    const berth_dtype dtype = call->inputs[0].dtype;
+    unary_job job = {.value = of_integers};
+    if (berth_dtype_is_float(dtype)) {
+        job.test_row = rows[width_of(dtype)];
+        job.mask = magnitude_mask(dtype);
+        job.value = infinity_bits(dtype);
+    }
+    run(call, &job, CHEAP_LEAST, test_range);
+}
+
+static void kernel_logical_not(const berth_op_call* call) {
+    const berth_dtype dtype = call->inputs[0].dtype;
+    unary_job job = {
+        .test_row = berth_basic_query_rows()->is_equal[width_of(dtype)],
+        .mask = berth_dtype_is_float(dtype) ? magnitude_mask(dtype) : UINT64_MAX,
+    };
+    run(call, &job, CHEAP_LEAST, test_range);
+}
+
+static void kernel_isnan(const berth_op_call* call) {
+    run_class(call, berth_basic_query_rows()->is_above, false);
+}
+static void kernel_isinf(const berth_op_call* call) {
+    run_class(call, berth_basic_query_rows()->is_equal, false);
+}
+static void kernel_isfinite(const berth_op_call* call) {
+    run_class(call, berth_basic_query_rows()->is_below, true);
+}
+
+// --- The table -----------------------------------------------------------------------------------
+
+#define NUMBER_FUNCTIONS(X) X(NEG) X(ABS) X(SIGN) X(RELU) X(FLOOR) X(CEIL) X(ROUND)
+
+#define CHEAP_FUNCTIONS(X) X(SQRT) X(RSQRT) X(RECIPROCAL)
+
+#define COSTLY_FUNCTIONS(X)                                                                        \
+    X(EXP) X(LOG) X(LOG1P) X(SIN) X(COS) X(TANH) X(SIGMOID) X(SILU) X(GELU) X(GELU_TANH)
+
+#define DEFINE_NUMBER(ID)                                                                          \
+    static void kernel_##ID(const berth_op_call* call) { run_number(call, BERTH_UNARY_##ID); }
+NUMBER_FUNCTIONS(DEFINE_NUMBER)
+
+#define DEFINE_CHEAP(ID)                                                                           \
+    static void kernel_##ID(const berth_op_call* call) {                                           \
+        run_float(call, BERTH_UNARY_##ID, CHEAP_LEAST);                                            \
+    }
+CHEAP_FUNCTIONS(DEFINE_CHEAP)
+
+#define DEFINE_COSTLY(ID)                                                                          \
+    static void kernel_##ID(const berth_op_call* call) {                                           \
+        run_float(call, BERTH_UNARY_##ID, COSTLY_LEAST);                                           \
+    }
+COSTLY_FUNCTIONS(DEFINE_COSTLY)
+
 void berth_cpu_fill_unary_kernels(berth_kernel* table) {
+#define ENTER(ID) table[BERTH_OP_##ID] = kernel_##ID;
+    NUMBER_FUNCTIONS(ENTER)
+    CHEAP_FUNCTIONS(ENTER)
+    COSTLY_FUNCTIONS(ENTER)
+#undef ENTER
     table[BERTH_OP_AFFINE] = kernel_affine;
-    table[BERTH_OP_NEG] = kernel_neg;
-    table[BERTH_OP_EXP] = kernel_exp;
-    table[BERTH_OP_SQRT] = kernel_sqrt;
-    table[BERTH_OP_TANH] = kernel_tanh;
-    table[BERTH_OP_SIGMOID] = kernel_sigmoid;
-    table[BERTH_OP_RELU] = kernel_relu;
-    table[BERTH_OP_SILU] = kernel_silu;
-    table[BERTH_OP_GELU_TANH] = kernel_gelu_tanh;
+    table[BERTH_OP_LOGICAL_NOT] = kernel_logical_not;
+    table[BERTH_OP_ISNAN] = kernel_isnan;
+    table[BERTH_OP_ISINF] = kernel_isinf;
+    table[BERTH_OP_ISFINITE] = kernel_isfinite;
 }

@@ -4,7 +4,8 @@
 #define BERTH_DEVICE_CPU_KERNEL_UNARY_ROWS_H
 
 #include "device/cpu/kernel_basic_rows.h"
-#include "device/cpu/kernel_basic_simd.h"
+#include "device/cpu/kernel_trig.h"
+#include "device/cpu/kernel_unary_simd.h"
 
 #define UNARY_ROW(name, expression)                                                                \
     static void name##_row(float* out, const float* from, int64_t count) {                         \
@@ -19,20 +20,23 @@
         }                                                                                          \
     }
 
-/// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, as x / (1 + e^-2u), which keeps its digits
-/// where tanh is near -1. The error of u, multiplied by u, is that of the result: some 1e-6 at -3.
-VF_INLINE vf vf_gelu_tanh(vf x) {
-    const vf doubled = x * (0x1.988454p+0f + 0x1.2444f2p-4f * (x * x));
-    return x / (1.0f + vf_exp(-doubled));
-}
-
 UNARY_ROW(neg, -x)
+UNARY_ROW(abs, vf_abs(x))
+UNARY_ROW(sign, vf_sign(x))
+UNARY_ROW(relu, vf_larger((vf){0}, x))
+UNARY_ROW(floor, vf_floor(x))
+UNARY_ROW(ceil, vf_ceil(x))
+UNARY_ROW(round, vf_round(x))
 UNARY_ROW(exp, vf_exp(x))
+UNARY_ROW(log, vf_log(x))
+UNARY_ROW(log1p, vf_log1p(x))
 UNARY_ROW(sqrt, vf_sqrt(x))
+UNARY_ROW(rsqrt, 1.0f / vf_sqrt(x))
+UNARY_ROW(reciprocal, 1.0f / x)
 UNARY_ROW(tanh, vf_tanh(x))
 UNARY_ROW(sigmoid, vf_sigmoid(x))
-UNARY_ROW(relu, vf_larger((vf){0}, x))
 UNARY_ROW(silu, x / (1.0f + vf_exp(-x)))
+UNARY_ROW(gelu, vf_gelu(x))
 UNARY_ROW(gelu_tanh, vf_gelu_tanh(x))
 
 static void affine_row(float* out, const float* from, int64_t count, float scale, float shift) {
@@ -47,5 +51,98 @@ static void affine_row(float* out, const float* from, int64_t count, float scale
         vf_store_part(out + i, x * scales + shifts, count - i);
     }
 }
+
+// A stretch goes through memory of its own, as `out` may be `from`, which would keep the compiler
+// from taking several elements at a time.
+#define STRETCH 256
+
+#define TRIG_ROW(name, sine, cosine, result)                                                       \
+    static void name##_row(float* out, const float* from, int64_t count) {                         \
+        for (int64_t at = 0; at < count; at += STRETCH) {                                          \
+            const int64_t n = count - at < STRETCH ? count - at : STRETCH;                         \
+            float stretch[STRETCH];                                                                \
+            int32_t is_large = 0;                                                                  \
+            for (int64_t i = 0; i < n; ++i) {                                                      \
+                float sine, cosine;                                                                \
+                berth_sincos((double)from[at + i], &sine, &cosine);                                \
+                stretch[i] = result;                                                               \
+                is_large |= !(fabsf(from[at + i]) <= (float)BERTH_SINCOS_LIMIT);                   \
+            }                                                                                      \
+            for (int64_t i = 0; is_large != 0 && i < n; ++i) {                                     \
+                const double x = (double)from[at + i];                                             \
+                if (!(fabs(x) <= BERTH_SINCOS_LIMIT)) stretch[i] = (float)name(x);                 \
+            }                                                                                      \
+            memcpy(out + at, stretch, (size_t)n * sizeof *stretch);                                \
+        }                                                                                          \
+    }
+
+TRIG_ROW(sin, result, unused, result)
+TRIG_ROW(cos, unused, result, result)
+
+// --- Integers ------------------------------------------------------------------------------------
+
+// Vectors of the type as wide as those of f32; u is x in unsigned arithmetic, which wraps.
+#define INT_ROW(name, type, unsigned_type, expression)                                             \
+    static void name##_##type(void* out, const void* from, int64_t count) {                        \
+        typedef type signed_vector __attribute__((vector_size(VF_LANES * 4)));                     \
+        typedef unsigned_type vector __attribute__((vector_size(VF_LANES * 4)));                   \
+        const int64_t lanes = (int64_t)(sizeof(vector) / sizeof(type));                            \
+        const type* source = from;                                                                 \
+        type* target = out;                                                                        \
+        for (int64_t i = 0; i < count; i += lanes) {                                               \
+            const bool is_whole = count - i >= lanes;                                              \
+            const size_t rest = is_whole ? 0 : (size_t)(count - i) * sizeof(type);                 \
+            signed_vector x = {0};                                                                 \
+            if (is_whole)                                                                          \
+                memcpy(&x, source + i, sizeof x);                                                  \
+            else                                                                                   \
+                memcpy(&x, source + i, rest);                                                      \
+            const vector u __attribute__((unused)) = (vector)x;                                    \
+            const vector result = expression;                                                      \
+            if (is_whole)                                                                          \
+                memcpy(target + i, &result, sizeof result);                                        \
+            else                                                                                   \
+                memcpy(target + i, &result, rest);                                                 \
+        }                                                                                          \
+    }
+
+// A comparison gives -1 where it holds.
+#define SIGNED_ROWS(type, unsigned_type)                                                           \
+    INT_ROW(neg, type, unsigned_type, -u)                                                          \
+    INT_ROW(abs, type, unsigned_type, (u ^ (vector)(x < 0)) - (vector)(x < 0))                     \
+    INT_ROW(sign, type, unsigned_type, (vector)(x < 0) - (vector)(x > 0))                          \
+    INT_ROW(relu, type, unsigned_type, u&(vector)(x > 0))
+
+SIGNED_ROWS(int8_t, uint8_t)
+SIGNED_ROWS(int32_t, uint32_t)
+SIGNED_ROWS(int64_t, uint64_t)
+INT_ROW(neg, uint8_t, uint8_t, -u)
+INT_ROW(sign, uint8_t, uint8_t, -(vector)(x != 0))
+
+// --- Questions -----------------------------------------------------------------------------------
+
+#define TEST_ROW(name, type, comparison)                                                           \
+    static void name##_##type(                                                                     \
+        uint8_t* out, const void* source, int64_t count, uint64_t mask, uint64_t value) {          \
+        const type* from = source;                                                                 \
+        const type kept = (type)mask;                                                              \
+        const type other = (type)value;                                                            \
+        for (int64_t at = 0; at < count; at += STRETCH) {                                          \
+            const int64_t n = count - at < STRETCH ? count - at : STRETCH;                         \
+            uint8_t stretch[STRETCH];                                                              \
+            for (int64_t i = 0; i < n; ++i)                                                        \
+                stretch[i] = (type)(from[at + i] & kept) comparison other;                         \
+            memcpy(out + at, stretch, (size_t)n);                                                  \
+        }                                                                                          \
+    }
+
+TEST_ROW(is_equal, uint8_t, ==)
+TEST_ROW(is_equal, uint16_t, ==)
+TEST_ROW(is_equal, uint32_t, ==)
+TEST_ROW(is_equal, uint64_t, ==)
+TEST_ROW(is_above, uint16_t, >)
+TEST_ROW(is_above, uint32_t, >)
+TEST_ROW(is_below, uint16_t, <)
+TEST_ROW(is_below, uint32_t, <)
 
 #endif // BERTH_DEVICE_CPU_KERNEL_UNARY_ROWS_H
