@@ -279,7 +279,8 @@ void berth_pinned_free(berth_runtime* runtime, void* data) {
     if (runtime == NULL || data == NULL) return;
     if (runtime->fork_generation != berth_fork_generation) return;
     if (!berth_pinned_give(runtime->pinned, data))
-        berth_log_line(BERTH_LOG_ERROR,
-                  "berth_pinned_free: %p is no pinned memory of this runtime that is still out",
-                  data);
+        berth_log_line(
+            BERTH_LOG_ERROR,
+            "berth_pinned_free: %p is no pinned memory of this runtime that is still out",
+            data);
 }
