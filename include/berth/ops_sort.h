@@ -49,7 +49,8 @@ BERTH_API berth_tensor* berth_masked_select(berth_context* ctx,
                                             berth_tensor* mask);
 
 /// [count] in x's dtype: the distinct elements of x, ascending; 0 and -0 are one, whichever comes
-/// first in x, and every NaN is one for itself (as in PyTorch, and in NumPy with equal_nan=False).
+/// first in x, and every NaN is one for itself (as in NumPy with equal_nan=False; PyTorch keeps
+/// NaNs apart too, but a result with NaNs is not in order there).
 /// `out_inverse` (may be NULL) receives, i64 in x's shape, the place of each element of x in the
 /// result; `out_counts` (may be NULL), i64 [count], how many are equal to each. Both are NULL after
 /// an error.

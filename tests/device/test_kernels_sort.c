@@ -117,7 +117,7 @@ static void eight_dimensions_are_sorted_along_each(void** state) {
 static void rows_of_every_length_are_sorted(void** state) {
     (void)state;
     static const int64_t lengths[] = {
-        0, 1, 2, 11, 12, 13, 25, 191, 192, 193, 700, 8191, 8192, 16384, 40000};
+        0, 1, 2, 11, 12, 13, 25, 191, 192, 193, 700, 8191, 8192, 20000};
     kit_seed(13);
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; ++i) {
         for (int t = 0; t < TYPES; ++t) {
@@ -137,25 +137,25 @@ static void rows_of_every_length_are_sorted(void** state) {
 /// Few of many, with values in an order that brings better ones to the very end.
 static void the_first_few_are_found_in_rows_of_any_order(void** state) {
     (void)state;
-    // so that 30000 values fit the type
-    static const double scales[TYPES] = {1, 1, 1, 1, 1, 1.0 / 256, 1.0 / 128, 1.0 / 30000};
+    // so that 12000 values fit the type
+    static const double scales[TYPES] = {1, 1, 1, 1, 1, 1.0 / 128, 1.0 / 64, 1.0 / 12000};
     kit_seed(14);
     for (int t = 0; t < TYPES; ++t) {
         for (int order = 0; order < 3; ++order) {
-            const int64_t dims[2] = {t % 2 == 0 ? 1 : 3, 30000};
+            const int64_t dims[2] = {t % 2 == 0 ? 1 : 3, 12000};
             kit_tensor x = kit_contiguous(plain[t], 2, dims);
             kit_fill_for_sort(&x);
             for (int64_t i = 0; i < dims[1] && order > 0; ++i) {
                 const double value = (double)(order == 1 ? i : dims[1] - i);
                 kit_store(plain[t], kit_at(&x.view, i), floor(value * scales[t]));
             }
-            static const int64_t kept[] = {0, 1, 7, 400, 1500, 8000, 29999, 30000};
+            static const int64_t kept[] = {1, 7, 180, 1500, 4000, 12000};
             for (size_t k = 0; k < sizeof kept / sizeof kept[0]; ++k) {
                 const sort_case c = {.op = BERTH_OP_TOPK,
                                      .dim = 1,
                                      .kept = kept[k],
                                      .descending = k % 2 == 0,
-                                     .output_count = 1 + (k > 3)};
+                                     .output_count = 1 + (k > 2)};
                 check(&c, &x);
             }
             kit_free(&x);
