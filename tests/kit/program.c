@@ -94,7 +94,8 @@ static void digest(program* p, berth_tensor* x) {
 
 static bool overlap(const berth_tensor* a, const berth_tensor* b) {
     const berth_storage *s = a->storage, *t = b->storage;
-    return s != t && s->data < t->data + t->size_bytes && t->data < s->data + s->size_bytes;
+    return s != t && s->size_bytes > 0 && t->size_bytes > 0 && s->data < t->data + t->size_bytes &&
+           t->data < s->data + s->size_bytes;
 }
 
 /// Storages that are alive never overlap.
@@ -199,6 +200,30 @@ static void run_reduction(program* p, uint32_t slot) {
     }
 }
 
+/// Sorted tensors, and some whose length depends on what is in them.
+static void run_sort(program* p, uint32_t slot) {
+    berth_tensor* x = p->slots[slot];
+    const uint32_t to = pick(p, SLOTS);
+    const uint32_t op = pick(p, 5);
+    const bool turn = may(p, 2);
+    berth_tensor* more = NULL;
+    if (op == 0) {
+        put(p, to, berth_sort(p->ctx, operand(p, slot), -1, turn, NULL));
+    } else if (op == 1) {
+        const int64_t last = berth_tensor_dim(x, -1);
+        put(p, to, berth_topk(p->ctx, operand(p, slot), (last + 1) / 2, -1, turn, &more));
+    } else if (op == 2) {
+        berth_tensor* mask = berth_cast(p->ctx, berth_move(berth_relu(p->ctx, x)), BERTH_BOOL);
+        put(p, to, berth_masked_select(p->ctx, operand(p, slot), berth_move(mask)));
+    } else if (op == 3) {
+        put(p, to, berth_unique(p->ctx, operand(p, slot), turn ? &more : NULL, NULL));
+    } else {
+        more = berth_nonzero(p->ctx, x);
+    }
+    digest(p, more);
+    berth_release(more);
+}
+
 static void run_product(program* p, uint32_t slot) {
     const int64_t inner = berth_tensor_dim(p->slots[slot], -1);
     const uint32_t to = pick(p, SLOTS);
@@ -284,7 +309,7 @@ static void juggle_kept(program* p, uint32_t slot) {
 static void run_op(program* p) {
     const uint32_t slot = pick_slot(p);
     if (p->slots[slot] == NULL) return; // an error sticks
-    switch (pick(p, 10)) {
+    switch (pick(p, 11)) {
     case 0:
     case 1:
     case 2:
@@ -304,6 +329,9 @@ static void run_op(program* p) {
         run_layout(p, slot);
         break;
     case 8:
+        run_sort(p, slot);
+        break;
+    case 9:
         berth_release(p->slots[slot]);
         p->slots[slot] = NULL;
         break;
