@@ -20,8 +20,7 @@ extern "C" {
 /// `read_only`.
 /// Ownership: on success `managed` belongs to the tensor: its deleter is called exactly once, when
 ///            no tensor uses the memory any more, by whichever thread then gives a reference back
-///            or runs an op. It may call berth_release() and deleters of
-///            berth_tensor_to_dlpack(), no more of Berth. After an error `managed` is still the
+///            or runs an op, as a berth_deleter is. After an error `managed` is still the
 ///            caller's.
 /// Errors:    NULL and the context's error: BERTH_ERR_UNSUPPORTED for another element type or
 ///            device, BERTH_ERR_INVALID_ARGUMENT (misaligned memory, no dimensions, a rank or size

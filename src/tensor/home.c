@@ -169,13 +169,16 @@ static void settle_uses(berth_storage* storage) {
     berth_storage_use_vec_fini(&storage->uses, home->host);
 }
 
-/// Gives foreign memory back to its owner once no enqueued work can touch it.
-static void return_foreign(berth_storage* storage) {
-    if (storage->deleter == NULL) return;
+/// Leaves foreign memory that no enqueued work can touch any more to whoever unlocks the home.
+/// False if nobody wants it back.
+static bool return_foreign(berth_storage* storage) {
+    if (storage->deleter == NULL) return false;
     // a release cannot fail: a device that refuses to be waited for again and again is dead
     if (berth_device_is_async(storage->home->stream->device))
         (void)!berth_stream_drain(storage->home->stream);
-    storage->deleter(storage->deleter_self, storage->data);
+    storage->object.next = storage->home->returned;
+    storage->home->returned = &storage->object;
+    return true;
 }
 
 static inline void note_death(berth_storage* storage, berth_ledger* ledger) {
@@ -185,9 +188,10 @@ static inline void note_death(berth_storage* storage, berth_ledger* ledger) {
     ledger->live_bytes -= storage->rounded_bytes;
 }
 
-/// The end of a storage that is more than a value in a frame.
-static void special_die(berth_storage* storage) {
+/// The end of a storage that is more than a value in a frame. True if its object is still needed.
+static bool special_die(berth_storage* storage) {
     berth_home* home = storage->home;
+    bool is_needed = false;
     if (storage->ledger != NULL && storage->kind != BERTH_STORAGE_FRAME)
         storage->ledger->pool_bytes -= storage->rounded_bytes;
     if (storage->is_overdue) berth_overdue_remove(home, storage);
@@ -205,24 +209,38 @@ static void special_die(berth_storage* storage) {
         berth_arena_drop(home->arena, storage->data);
         break;
     case BERTH_STORAGE_FOREIGN:
-        return_foreign(storage);
+        is_needed = return_foreign(storage);
         break;
     }
     storage->is_special = storage->is_read_only = false;
     atomic_store_explicit(&storage->marks, 0, memory_order_relaxed);
+    return is_needed;
 }
 
 /// The end of a storage, under its home's lock.
 static inline void storage_die(berth_storage* storage) {
     berth_ledger* ledger = storage->ledger;
+    bool is_needed = false;
     if (storage->is_special || atomic_load_explicit(&storage->marks, memory_order_acquire) != 0)
-        special_die(storage);
+        is_needed = special_die(storage);
     if (ledger != NULL) note_death(storage, ledger);
-    berth_storage_discard(storage->home, storage);
+    if (!is_needed) berth_storage_discard(storage->home, storage);
+}
+
+static void unlock_slow(berth_home* home, berth_home* outer);
+
+/// As berth_home_unlock for a thread that holds `outer`'s lock, too (NULL: none): deleters wait for
+/// that as well.
+static void unlock_inside(berth_home* home, berth_home* outer) {
+    if (outer == NULL) {
+        berth_home_unlock(home);
+    } else {
+        unlock_slow(home, outer);
+    }
 }
 
 /// Leaves an object to whoever holds the home's lock.
-static void leave_to_holder(berth_home* home, berth_object* object) {
+static void leave_to_holder(berth_home* home, berth_object* object, berth_home* outer) {
     // whoever takes the object over may end the home with it
     berth_home_pin(home);
     object->next = atomic_load_explicit(&home->remote, memory_order_relaxed);
@@ -230,7 +248,7 @@ static void leave_to_holder(berth_home* home, berth_object* object) {
         &home->remote, &object->next, object, memory_order_seq_cst, memory_order_relaxed)) {
     }
     // the holder may have let go just before it could see the object
-    if (berth_home_try_lock(home)) berth_home_unlock_slow(home);
+    if (berth_home_try_lock(home)) unlock_slow(home, outer);
     berth_home_unpin(home);
 }
 
@@ -241,15 +259,15 @@ static inline bool drop_ref(_Atomic uint32_t* refs) {
     return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
-/// The end of a storage whose home's lock is not held.
-static void storage_finish_elsewhere(berth_storage* storage) {
+/// The end of a storage whose home's lock is not held, `outer`'s is (NULL: none).
+static void storage_finish_elsewhere(berth_storage* storage, berth_home* outer) {
     berth_home* home = storage->home;
     if (berth_home_try_lock(home)) {
         storage_die(storage);
-        berth_home_unlock(home);
+        unlock_inside(home, outer);
         return;
     }
-    leave_to_holder(home, &storage->object);
+    leave_to_holder(home, &storage->object, outer);
 }
 
 /// The end of a tensor, under its home's lock.
@@ -260,19 +278,19 @@ static inline void tensor_die(berth_tensor* tensor, berth_home* home) {
     if (storage->home == home) {
         storage_die(storage);
     } else {
-        storage_finish_elsewhere(storage);
+        storage_finish_elsewhere(storage, home);
     }
 }
 
-/// The end of a tensor whose home's lock is not held.
-static inline void tensor_finish_elsewhere(berth_tensor* tensor) {
+/// The end of a tensor whose home's lock is not held, `outer`'s is (NULL: none).
+static inline void tensor_finish_elsewhere(berth_tensor* tensor, berth_home* outer) {
     berth_home* home = tensor->home;
     if (berth_home_try_lock(home)) {
         tensor_die(tensor, home);
-        berth_home_unlock(home);
+        unlock_inside(home, outer);
         return;
     }
-    leave_to_holder(home, &tensor->object);
+    leave_to_holder(home, &tensor->object, outer);
 }
 
 void berth_tensor_drop(berth_tensor* tensor, berth_home* locked) {
@@ -280,7 +298,7 @@ void berth_tensor_drop(berth_tensor* tensor, berth_home* locked) {
     if (tensor->home == locked) {
         tensor_die(tensor, locked);
     } else {
-        tensor_finish_elsewhere(tensor);
+        tensor_finish_elsewhere(tensor, locked);
     }
 }
 
@@ -297,14 +315,42 @@ static void drain_remote(berth_home* home) {
     }
 }
 
-void berth_home_unlock_slow(berth_home* home) {
+/// Calls the deleters of a list of foreign storages, with no lock held, and ends the objects.
+static void call_deleters(berth_object* returned) {
+    while (returned != NULL) {
+        berth_storage* storage = (berth_storage*)returned;
+        returned = returned->next;
+        storage->deleter(storage->deleter_self, storage->data);
+        storage->deleter = NULL;
+        leave_to_holder(storage->home, &storage->object, NULL);
+    }
+}
+
+/// Puts the list `returned` before `outer`'s own.
+static void defer_deleters(berth_object* returned, berth_home* outer) {
+    berth_object** end = &returned;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = outer->returned;
+    outer->returned = returned;
+}
+
+/// Unlocks `home`, also when more is released meanwhile. `outer`: as of unlock_inside.
+static void unlock_slow(berth_home* home, berth_home* outer) {
     // the home may end in another thread as soon as the lock is free
     berth_home_pin(home);
     do {
         drain_remote(home);
+        berth_object* returned = home->returned;
+        home->returned = NULL;
         const bool is_last = home->is_closed && home->live_objects == 0;
         if (is_last) home->is_closed = false; // its reference is given back once
         atomic_exchange_explicit(&home->lock, 0, memory_order_seq_cst);
+        if (outer != NULL) {
+            defer_deleters(returned, outer);
+        } else {
+            call_deleters(returned);
+        }
         if (is_last) {
             berth_home_unpin(home);
             break;
@@ -313,6 +359,8 @@ void berth_home_unlock_slow(berth_home* home) {
              berth_home_try_lock(home));
     berth_home_unpin(home);
 }
+
+void berth_home_unlock_slow(berth_home* home) { unlock_slow(home, NULL); }
 
 void berth_home_close(berth_home* home) {
     berth_home_lock(home);
@@ -331,7 +379,7 @@ void berth_release(berth_tensor* tensor) {
     if (tensor == NULL) return;
     BERTH_CHECK(1, ((uintptr_t)tensor & 1u) == 0);
     if (berth_home_is_forked(tensor->home)) return;
-    if (drop_ref(&tensor->refs)) tensor_finish_elsewhere(tensor);
+    if (drop_ref(&tensor->refs)) tensor_finish_elsewhere(tensor, NULL);
 }
 
 void berth_release_array(berth_tensor* const* tensors, size_t count) {

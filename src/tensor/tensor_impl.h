@@ -99,6 +99,9 @@ BERTH_VEC_DEFINE(berth_object_chunk_vec, void*);
 struct berth_home {
     _Atomic uint32_t lock;         ///< 0 free, 1 taken
     _Atomic(berth_object*) remote; ///< released by threads that did not get the lock
+    /// Foreign storages that have died. Their deleters run when the lock is free again: they are
+    /// others' code, and may wait for a thread that waits for the lock.
+    berth_object* returned;
     berth_object* free_tensors;
     berth_object* free_storages;
     berth_overdue_vec overdue;
@@ -137,9 +140,10 @@ static inline void berth_home_lock(berth_home* home) {
     if (!berth_home_try_lock(home)) berth_home_lock_slow(home);
 }
 void berth_home_unlock_slow(berth_home* home);
-/// Finishes releases that came in meanwhile.
+/// Finishes releases that came in meanwhile, and calls deleters.
 static inline void berth_home_unlock(berth_home* home) {
-    if (home->is_closed || atomic_load_explicit(&home->remote, memory_order_relaxed) != NULL) {
+    if (home->is_closed || home->returned != NULL ||
+        atomic_load_explicit(&home->remote, memory_order_relaxed) != NULL) {
         berth_home_unlock_slow(home);
         return;
     }

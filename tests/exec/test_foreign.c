@@ -2,6 +2,8 @@
 // Strided windows on memory that Berth does not own: what they cover, what is refused, who deletes.
 #include "exec/foreign.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "exec/exec_kit.h"
@@ -195,6 +197,111 @@ static void rows_of_blocks_may_lie_apart(void** state) {
     berth_release_all(x, y);
 }
 
+/// A deleter of code that has a lock of its own, which another thread holds while it waits for
+/// Berth: an interpreter's, say.
+typedef struct interpreter {
+    pthread_mutex_t lock;
+    berth_tensor* watched[2];
+    _Atomic int reads;
+    _Atomic int deletions;
+} interpreter;
+
+static bool read_watched(interpreter* i) {
+    float values[2];
+    bool is_right = true;
+    for (int k = 0; k < 2; ++k) {
+        is_right = is_right && berth_tensor_read(i->watched[k], values, 8) == BERTH_OK;
+        is_right = is_right && values[1] == 2.0f;
+    }
+    return is_right;
+}
+
+/// Needs the interpreter's lock, and then even looks at tensors.
+static void delete_under_lock(void* self, void* data) {
+    (void)data;
+    interpreter* i = self;
+    pthread_mutex_lock(&i->lock);
+    if (read_watched(i)) atomic_fetch_add(&i->deletions, 1);
+    pthread_mutex_unlock(&i->lock);
+}
+
+static void* read_under_lock(void* argument) {
+    interpreter* i = argument;
+    while (atomic_load(&i->deletions) < 2 * ROUNDS) {
+        pthread_mutex_lock(&i->lock);
+        if (read_watched(i)) atomic_fetch_add(&i->reads, 1);
+        pthread_mutex_unlock(&i->lock);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void deleters_run_while_no_lock_of_berths_is_held(void** state) {
+    exec_kit* kit = *state;
+    berth_context* other;
+    assert_ok(berth_context_create(kit->runtime, &other));
+    interpreter i = {.watched = {exec_kit_ramp(kit->ctx, 1, 2), exec_kit_ramp(other, 1, 2)}};
+    assert_int_equal(pthread_mutex_init(&i.lock, NULL), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, read_under_lock, &i), 0);
+    while (atomic_load(&i.reads) == 0)
+        sched_yield();
+    float data[2] = {1, 2};
+    const berth_foreign foreign = {.data = data,
+                                   .limit_bytes = sizeof data,
+                                   .dtype = BERTH_F32,
+                                   .rank = 1,
+                                   .dims = (int64_t[]){2},
+                                   .deleter = delete_under_lock,
+                                   .deleter_self = &i};
+    for (int round = 0; round < ROUNDS; ++round) {
+        berth_tensor* x = adopt(kit->ctx, &foreign);
+        // the last reference goes in an op of its own context, in one of another's, and outside
+        if (round % 2 == 0) x = berth_neg(kit->ctx, berth_move(x));
+        berth_tensor* y = adopt(other, &foreign);
+        if (round % 3 != 0) y = berth_neg(kit->ctx, berth_move(y));
+        assert_true(x != NULL && y != NULL);
+        berth_release_all(x, y);
+        // whoever holds the lock finishes what was left to him
+        while (atomic_load(&i.deletions) < 2 * (round + 1))
+            assert_true(read_watched(&i));
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    berth_release_all(i.watched[0], i.watched[1]);
+    assert_int_equal(kit->ctx->home.live_objects, 0);
+    berth_context_release(other);
+    assert_int_equal(pthread_mutex_destroy(&i.lock), 0);
+}
+
+static void the_last_of_a_released_context_may_be_foreign(void** state) {
+    exec_kit* kit = *state;
+    for (int is_used_elsewhere = 0; is_used_elsewhere < 2; ++is_used_elsewhere) {
+        berth_context* other;
+        assert_ok(berth_context_create(kit->runtime, &other));
+        float value = 3;
+        deletion note = {0};
+        const berth_foreign foreign = {.data = &value,
+                                       .limit_bytes = sizeof value,
+                                       .dtype = BERTH_F32,
+                                       .deleter = note_deletion,
+                                       .deleter_self = &note};
+        berth_tensor* x = adopt(other, &foreign);
+        berth_context_release(other);
+        if (is_used_elsewhere != 0) {
+            x = berth_neg(kit->ctx, berth_move(x)); // in whose lock the other ends
+            exec_kit_expect(x, (float[]){-3}, 1);
+        } else {
+            exec_kit_expect(x, (float[]){3}, 1);
+            berth_release(x);
+            x = NULL;
+        }
+        assert_int_equal(note.calls, 1);
+        assert_null(kit->ctx->next); // the runtime's list has one context again
+        assert_null(kit->ctx->previous);
+        berth_release(x);
+    }
+}
+
 static void host_memory_may_fail_at_any_call(void** state) {
     (void)state;
     failing_host host;
@@ -236,6 +343,8 @@ int main(void) {
         EXEC_KIT_ON_BOTH(a_view_of_a_backward_window_keeps_its_memory),
         EXEC_KIT_ON_BOTH(windows_that_cannot_be_are_refused_and_not_deleted),
         EXEC_KIT_ON_BOTH(rows_of_blocks_may_lie_apart),
+        EXEC_KIT_ON_BOTH(deleters_run_while_no_lock_of_berths_is_held),
+        EXEC_KIT_ON_BOTH(the_last_of_a_released_context_may_be_foreign),
         cmocka_unit_test(host_memory_may_fail_at_any_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
