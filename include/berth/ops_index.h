@@ -21,14 +21,52 @@ BERTH_API berth_tensor* berth_cat(berth_context* ctx,
                                   size_t count,
                                   int32_t dim);
 
-/// table [V, E], ids i32 or i64 of any shape: rows of the table, ids.shape + [E], f32 for quantised
-/// tables. An id outside the table gives a row of NaN.
+// Ops that follow indices, of i32 or i64, counted from 0: PyTorch's, and as there a negative index
+// is out of range. An index out of range is an error where the device computes at once in memory
+// that the host sees (the CPU). On an asynchronous device nobody can look in time: there it reads
+// NaN, 0 for types that are not floats, and writes nothing. `dim` is a dimension of x, which has
+// one at least.
+
+/// table [V, E], ids of any shape: rows of the table, ids.shape + [E], in the table's dtype; f32
+/// for quantised tables, whose rows must be contiguous.
 BERTH_API berth_tensor* berth_embedding(berth_context* ctx, berth_tensor* table, berth_tensor* ids);
 
-/// x with rows index[i] (i32 or i64, [n]) along `dim` replaced by rows i of src. A moved x that
-/// nobody else can see is changed in place; otherwise the result is a changed copy. Rows out of
-/// range are ignored.
+/// x plain, index of x's rank and of no larger sizes but at `dim`: [index.shape], element [.., i,
+/// ..] is x[.., index[.., i, ..], ..].
+BERTH_API berth_tensor* berth_gather(berth_context* ctx,
+                                     berth_tensor* x,
+                                     int32_t dim,
+                                     berth_tensor* index);
+
+/// As berth_gather, but x and the index broadcast in every dimension other than `dim`: NumPy's
+/// take_along_axis (without its negative indices), PyTorch's take_along_dim.
+BERTH_API berth_tensor* berth_take_along(berth_context* ctx,
+                                         berth_tensor* x,
+                                         int32_t dim,
+                                         berth_tensor* index);
+
+/// x plain, index [n]: slices index[i] of x along `dim`, which becomes n; NumPy's take.
+BERTH_API berth_tensor* berth_index_select(berth_context* ctx,
+                                           berth_tensor* x,
+                                           int32_t dim,
+                                           berth_tensor* index);
+
+// Changed copies of x. A moved x that nobody else can see, neither src, is changed in place.
+
+/// x plain, index [n], src in x's dtype and shape but n at `dim`: x with slice index[i] along `dim`
+/// replaced by slice i of src; of equal indices the last one counts.
 BERTH_API berth_tensor* berth_index_copy(
+    berth_context* ctx, berth_tensor* x, int32_t dim, berth_tensor* index, berth_tensor* src);
+
+/// x plain; index and src of x's rank, src in x's dtype; index no larger than src in any dimension,
+/// nor than x but at `dim`: x with element [.., index[.., i, ..], ..] replaced by src[.., i, ..],
+/// in ascending i, so that of equal indices the last one counts (PyTorch does not say which).
+BERTH_API berth_tensor* berth_scatter(
+    berth_context* ctx, berth_tensor* x, int32_t dim, berth_tensor* index, berth_tensor* src);
+
+/// As berth_scatter, but src is added, in ascending i. Every sum is rounded to x's dtype, as in
+/// PyTorch: many small ones can get lost in f16 and bf16. Sums of bools are logical ors.
+BERTH_API berth_tensor* berth_scatter_add(
     berth_context* ctx, berth_tensor* x, int32_t dim, berth_tensor* index, berth_tensor* src);
 
 #ifdef __cplusplus

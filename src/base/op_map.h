@@ -81,7 +81,12 @@
     X(COPY,        "contiguous")     \
     X(CAT,         "cat")            \
     X(EMBEDDING,   "embedding")      \
-    X(INDEX_COPY,  "index_copy")
+    X(GATHER,      "gather")         \
+    X(TAKE_ALONG,  "take_along")     \
+    X(INDEX_SELECT, "index_select")  \
+    X(INDEX_COPY,  "index_copy")     \
+    X(SCATTER,     "scatter")        \
+    X(SCATTER_ADD, "scatter_add")
 
 #define BERTH_OP_MAP_SORT(X)              \
     X(SORT,          "sort")              \

@@ -143,18 +143,31 @@ typedef struct berth_attention_params {
     int64_t query_offset;
 } berth_attention_params;
 
-/// EMBEDDING (no params): inputs table [V, E] (floats or quantised, rows contiguous), ids i32 or
-/// i64 of any shape, contiguous. Output ids.shape + [E]: in the table's dtype, f32 for quantised
-/// tables. An id outside [0, V) gives a row of NaN (the check cannot see data).
+/// EMBEDDING (no params): inputs table [V, E] (any plain type and strides, or quantised with rows
+/// of last stride 1), ids i32 or i64 of any shape. Output ids.shape + [E]: in the table's dtype,
+/// f32 for quantised tables. Here and below, what an index out of range would read is NaN for
+/// floats, 0 for the rest, and what it would write is left alone.
+///
+/// GATHER: inputs x of any plain dtype, index i32 or i64 of x's rank, index.dims <= x.dims but at
+/// `dim` (0 <= dim < rank). Output index.dims in x's dtype: out[.., i, ..] = x[.., index[.., i,
+/// ..],
+/// ..]. TAKE_ALONG: the same, but that x and index broadcast in all dimensions but `dim`.
+///
+/// INDEX_SELECT: inputs x of any plain dtype, index i32 or i64 [n]: x with slices index[i] along
+/// `dim`.
 ///
 /// INDEX_COPY: inputs x (any plain dtype, contiguous; output 0 is x itself, updated in place by the
-/// caller's doing), index i32 or i64 [n] contiguous, src with x's dtype and rank, src.dims = x.dims
-/// but n at `dim`, any strides. Row index[i] of x along `dim` becomes row i of src, in ascending i.
-/// Rows whose index is out of range are left alone. Rows not named stay. (outputs[0].data ==
-/// inputs[0].data always.)
-typedef struct berth_index_copy_params {
+/// caller's doing), index i32 or i64 [n], src with x's dtype and rank, src.dims = x.dims but n at
+/// `dim`. Row index[i] of x along `dim` becomes row i of src, in ascending i. Rows not named stay.
+/// (outputs[0].data == inputs[0].data always.)
+///
+/// SCATTER: inputs x as INDEX_COPY's, index i32 or i64 of x's rank, src with x's dtype and rank;
+/// index.dims <= src.dims, and <= x.dims but at `dim`. x[.., index[.., i, ..], ..] = src[.., i,
+/// ..] for every element of index, in ascending i. SCATTER_ADD: += instead, computed and rounded in
+/// the dtype at every step; of bools the logical or.
+typedef struct berth_index_params {
     int32_t dim;
-} berth_index_copy_params;
+} berth_index_params;
 
 /// CAT: 1 to BERTH_OP_MAX_INPUTS inputs of one plain dtype and rank, equal but at `dim`;
 /// concatenated.

@@ -35,6 +35,6 @@ bool berth_api_check_new_shape(berth_context* ctx,
 
 int32_t berth_api_normalize_dim(const berth_tensor* tagged, int32_t dim) {
     const berth_tensor* x = berth_untag(tagged);
-    if (x != NULL && !berth_shape_normalize_dim(x->rank, &dim)) return -1;
+    if (x != NULL) (void)berth_shape_normalize_dim(x->rank, &dim);
     return dim;
 }

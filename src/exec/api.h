@@ -12,8 +12,8 @@ bool berth_api_check_new_shape(berth_context* ctx,
                                int32_t rank,
                                const int64_t* dims);
 
-/// Makes a dimension that counts from the end count from the start. -1, which the checks refuse, if
-/// it does not exist.
+/// Makes a dimension that counts from the end count from the start. One that does not exist stays
+/// what it is: the checks refuse it.
 int32_t berth_api_normalize_dim(const berth_tensor* tagged, int32_t dim);
 
 /// Keeps an error that an op found before it could be dispatched, and consumes what of `operands`

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public ops that join tensors and follow indices.
-#include "base/error.h"
+// The public ops that follow indices.
 #include "exec/api.h"
-
-berth_tensor* berth_copy(berth_context* ctx, berth_tensor* x) {
-    return berth_api_dispatch_one(ctx, BERTH_OP_COPY, x);
-}
 
 berth_tensor* berth_embedding(berth_context* ctx, berth_tensor* table, berth_tensor* ids) {
     return berth_api_dispatch_two(ctx, BERTH_OP_EMBEDDING, table, ids);
 }
 
-berth_tensor* berth_index_copy(
-    berth_context* ctx, berth_tensor* x, int32_t dim, berth_tensor* index, berth_tensor* src) {
-    const berth_index_copy_params params = {.dim = berth_api_normalize_dim(x, dim)};
-    berth_tensor* const operands[3] = {x, index, src};
-    return berth_dispatch(ctx, BERTH_OP_INDEX_COPY, operands, 3, &params, sizeof params);
+static berth_tensor* dispatch_along(berth_context* ctx,
+                                    berth_op_id op,
+                                    berth_tensor* const* operands,
+                                    uint32_t count,
+                                    int32_t dim) {
+    const berth_index_params params = {.dim = berth_api_normalize_dim(operands[0], dim)};
+    return berth_dispatch(ctx, op, operands, count, &params, sizeof params);
 }
 
-berth_tensor* berth_cat(berth_context* ctx,
-                        berth_tensor* const* tensors,
-                        size_t count,
-                        int32_t dim) {
-    if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
-    if (tensors == NULL || count < 1 || count > BERTH_OP_MAX_INPUTS) {
-        return berth_api_refuse(ctx,
-                                berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                                           "1 to %d tensors can be joined, not %zu",
-                                           BERTH_OP_MAX_INPUTS,
-                                           count),
-                                "cat",
-                                tensors,
-                                count);
+#define DEFINE_READ(name, ID)                                                                      \
+    berth_tensor* berth_##name(                                                                    \
+        berth_context* ctx, berth_tensor* x, int32_t dim, berth_tensor* index) {                   \
+        return dispatch_along(ctx, BERTH_OP_##ID, (berth_tensor* [2]){x, index}, 2, dim);          \
     }
-    const berth_cat_params params = {.dim = berth_api_normalize_dim(tensors[0], dim)};
-    return berth_dispatch(ctx, BERTH_OP_CAT, tensors, (uint32_t)count, &params, sizeof params);
-}
+DEFINE_READ(gather, GATHER)
+DEFINE_READ(take_along, TAKE_ALONG)
+DEFINE_READ(index_select, INDEX_SELECT)
+
+#define DEFINE_WRITE(name, ID)                                                                     \
+    berth_tensor* berth_##name(berth_context* ctx,                                                 \
+                               berth_tensor* x,                                                    \
+                               int32_t dim,                                                        \
+                               berth_tensor* index,                                                \
+                               berth_tensor* src) {                                                \
+        return dispatch_along(ctx, BERTH_OP_##ID, (berth_tensor* [3]){x, index, src}, 3, dim);     \
+    }
+DEFINE_WRITE(index_copy, INDEX_COPY)
+DEFINE_WRITE(scatter, SCATTER)
+DEFINE_WRITE(scatter_add, SCATTER_ADD)

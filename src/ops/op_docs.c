@@ -90,8 +90,14 @@ const berth_op_doc berth_op_docs[] = {
     {"contiguous", "view contiguous", "x", PLAIN, "np.ascontiguousarray(x)", "x.contiguous()"},
     {"copy", "contiguous", "x", PLAIN, "x.copy()", "x.clone()"},
     {"cat", "cat", "the tensors, one after another along `dim`", PLAIN, "np.concatenate(tensors, dim)", "torch.cat(tensors, dim)"},
-    {"embedding", "embedding", "ids.shape + [E]", "floats, quantised -> f32; ids i32, i64", "table[ids]", "F.embedding(ids, table)"},
+    {"embedding", "embedding", "ids.shape + [E]", "plain, quantised -> f32; ids i32, i64", "table[ids]", "F.embedding(ids, table)"},
+    {"gather", "gather", "index.shape", "plain; index i32, i64", "np.take_along_axis(x, index, dim)", "x.gather(dim, index)"},
+    {"take_along", "take_along", "x and index broadcast, but the index's size at `dim`", "plain; index i32, i64",
+     "np.take_along_axis(x, index, dim)", "torch.take_along_dim(x, index, dim)"},
+    {"index_select", "index_select", "x, but n at `dim`", "plain; index i32, i64", "x.take(index, dim)", "x.index_select(dim, index)"},
     {"index_copy", "index_copy", "x", "plain; index i32, i64", "x[index] = src", "x.index_copy(dim, index, src)"},
+    {"scatter", "scatter", "x", "plain; index i32, i64", "np.put_along_axis(x, index, src, dim)", "x.scatter(dim, index, src)"},
+    {"scatter_add", "scatter_add", "x", "plain; index i32, i64", "np.add.at(x, index, src)", "x.scatter_add(dim, index, src)"},
 
     // sorting, and sizes that depend on data
     {"sort", "sort", "x; indices like x", PLAIN "; indices i64", "np.sort(x, dim, kind='stable')", "torch.sort(x, stable=True, dim=dim, descending=)"},

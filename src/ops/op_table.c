@@ -5,6 +5,7 @@
 #include "device/cpu/kernel_attention.h"
 #include "device/cpu/kernel_matrix.h"
 #include "device/cpu/kernel_sort.h"
+#include "ops/check_index.h"
 #include "ops/infer.h"
 
 #define IN_PLACE BERTH_OP_IN_PLACE(0)
@@ -23,6 +24,14 @@ BERTH_OP_MAP(OP_NAME)
         .struct_size = sizeof(berth_op_desc), .name = name_##id, .min_inputs = least,              \
         .max_inputs = most, .output_count = 1, .flags = bits, .infer = berth_infer_##rule,         \
         .scratch = workspace,                                                                      \
+    }
+
+// Ops with indices, whose data is looked at where that can be done.
+#define ROW_INDEX(id, count, bits, rule, check)                                                    \
+    [BERTH_OP_##id] = {                                                                            \
+        .struct_size = sizeof(berth_op_desc), .name = name_##id, .min_inputs = count,              \
+        .max_inputs = count, .output_count = 1, .flags = bits, .infer = berth_infer_##rule,        \
+        .check_data = berth_check_##check,                                                         \
     }
 
 // Ops with several results, and those whose sizes are counted first.
@@ -107,8 +116,15 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     // layout and indices
     ROW(COPY,       1, 1,    0,             copy,        NULL),
     ROW(CAT,        1, BERTH_OP_MAX_INPUTS, 0, cat,      NULL),
-    ROW(EMBEDDING,  2, 2,    0,             embedding,   NULL),
-    ROW(INDEX_COPY, 3, 3,    UPDATES,       index_copy,  NULL),
+
+    // indices
+    ROW_INDEX(EMBEDDING,    2, 0,       embedding,    embedding),
+    ROW_INDEX(GATHER,       2, 0,       gather,       along),
+    ROW_INDEX(TAKE_ALONG,   2, 0,       take_along,   along),
+    ROW_INDEX(INDEX_SELECT, 2, 0,       index_select, along),
+    ROW_INDEX(INDEX_COPY,   3, UPDATES, index_copy,   along),
+    ROW_INDEX(SCATTER,      3, UPDATES, scatter,      along),
+    ROW_INDEX(SCATTER_ADD,  3, UPDATES, scatter,      along),
 
     // sorting, and sizes that depend on data
     //       id             in out  checks         workspace                        counting kernel

@@ -242,6 +242,23 @@ static inline kit_tensor kit_strided(
     return tensor;
 }
 
+/// A quantised tensor of random blocks, its rows `gap` blocks apart beyond their length.
+static inline kit_tensor kit_quantised_rows(berth_dtype dtype,
+                                            int64_t rows,
+                                            int64_t width,
+                                            int64_t gap) {
+    const berth_dtype_info* info = berth_dtype_query_info(dtype);
+    const int64_t blocks = width / info->block_values;
+    kit_tensor tensor = {
+        .view = {.dtype = dtype, .rank = 2, .dims = {rows, width}, .strides = {blocks + gap, 1}}};
+    kit_guard(&tensor, (size_t)(rows * (blocks + gap)) * info->block_bytes);
+    tensor.view.data = tensor.memory + KIT_GUARD;
+    for (size_t i = 0; i < tensor.bytes; ++i) {
+        tensor.memory[KIT_GUARD + i] = (unsigned char)(kit_next() & 0x3f); // no NaN scales
+    }
+    return tensor;
+}
+
 /// The address of the element at row-major position `index` of a plain view.
 static inline void* kit_at(const berth_view* view, int64_t index) {
     int64_t offset = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FILL ARANGE RANDOM COPY CAST CAT EMBEDDING INDEX_COPY against element by element definitions.
+// FILL ARANGE RANDOM COPY CAT against element by element definitions.
 #include "device/kernel_kit.h"
 
 #include "device/cpu/kernel_convert.h"
@@ -7,20 +7,7 @@
 static const berth_dtype plain[] = {
     BERTH_F32, BERTH_F16, BERTH_BF16, BERTH_I32, BERTH_I64, BERTH_U8, BERTH_BOOL, BERTH_I8};
 static const berth_dtype floats[] = {BERTH_F32, BERTH_F16, BERTH_BF16};
-
-/// A quantised tensor of random blocks, its rows `gap` blocks apart beyond their length.
-static kit_tensor quantised_rows(berth_dtype dtype, int64_t rows, int64_t width, int64_t gap) {
-    const berth_dtype_info* info = berth_dtype_query_info(dtype);
-    const int64_t blocks = width / info->block_values;
-    kit_tensor tensor = {
-        .view = {.dtype = dtype, .rank = 2, .dims = {rows, width}, .strides = {blocks + gap, 1}}};
-    kit_guard(&tensor, (size_t)(rows * (blocks + gap)) * info->block_bytes);
-    tensor.view.data = tensor.memory + KIT_GUARD;
-    for (size_t i = 0; i < tensor.bytes; ++i) {
-        tensor.memory[KIT_GUARD + i] = (unsigned char)(kit_next() & 0x3f); // no NaN scales
-    }
-    return tensor;
-}
+enum { PLAIN = sizeof plain / sizeof plain[0] };
 
 // --- Made from nothing ---------------------------------------------------------------------------
 
@@ -139,26 +126,61 @@ static void copies_have_every_element_in_its_place(void** state) {
     }
 }
 
-static void a_large_transposed_matrix_is_copied(void** state) {
-    (void)state;
-    const int64_t dims[2] = {413, 389};
-    kit_tensor x = kit_contiguous(BERTH_I32, 2, dims);
-    for (int64_t i = 0; i < kit_count(&x.view); ++i) {
-        kit_store(BERTH_I32, kit_at(&x.view, i), (double)i);
-    }
-    const int64_t turned[2] = {389, 413};
-    kit_tensor out = kit_contiguous(BERTH_I32, 2, turned);
+/// A contiguous tensor of [outer, columns, rows] whose elements differ from their neighbours, seen
+/// as [outer, rows, columns], and copied.
+static void check_turned(berth_dtype dtype, int64_t outer, int64_t rows, int64_t columns) {
+    const int64_t dims[3] = {outer, columns, rows};
+    const int64_t turned[3] = {outer, rows, columns};
+    kit_tensor x = kit_contiguous(dtype, 3, dims);
+    for (int64_t i = 0; i < kit_count(&x.view); ++i)
+        kit_store(dtype, kit_at(&x.view, i), dtype == BERTH_BOOL ? i % 3 == 0 : (double)(i % 127));
+    kit_tensor out = kit_contiguous(dtype, 3, turned);
     berth_op_call call = {.input_count = 1, .inputs = {x.view}};
-    call.inputs[0].dims[0] = 389;
-    call.inputs[0].dims[1] = 413;
-    call.inputs[0].strides[0] = 1;
-    call.inputs[0].strides[1] = 389;
+    call.inputs[0].dims[1] = rows;
+    call.inputs[0].dims[2] = columns;
+    call.inputs[0].strides[1] = 1;
+    call.inputs[0].strides[2] = rows;
     kit_run_everywhere(BERTH_OP_COPY, &call, &out, true, false, NULL);
     for (int64_t i = 0; i < kit_count(&out.view); ++i) {
-        kit_expect(&out.view, i, (double)(i % 413 * 389 + i / 413), 0);
+        const int64_t from =
+            (i / rows / columns * columns + i % columns) * rows + i / columns % rows;
+        kit_expect(&out.view, i, kit_get(&x.view, from), 0);
     }
     kit_free(&x);
     kit_free(&out);
+}
+
+static void turned_matrices_of_every_element_size_are_copied(void** state) {
+    (void)state;
+    kit_seed(9);
+    for (int t = 0; t < PLAIN; ++t) {
+        check_turned(plain[t], 1, 413, 389);
+        check_turned(plain[t], 3, 128, 192);
+        for (int round = 0; round < 6; ++round)
+            check_turned(plain[t], kit_int(1, 3), kit_int(1, 150), kit_int(1, 150));
+    }
+}
+
+static void reversed_and_repeated_rows_are_copied(void** state) {
+    (void)state;
+    kit_seed(10);
+    for (int t = 0; t < PLAIN; ++t) {
+        for (int64_t stride = -1; stride <= 1; ++stride) {
+            const int64_t dims[2] = {kit_int(1, 90), kit_int(1, 900)};
+            kit_tensor x = kit_contiguous(plain[t], 2, dims);
+            kit_tensor out = kit_contiguous(plain[t], 2, dims);
+            kit_fill(&x, 0, 100);
+            berth_op_call call = {.input_count = 1, .inputs = {x.view}};
+            berth_view* from = &call.inputs[0];
+            from->strides[1] = stride;
+            if (stride < 0) from->data = kit_at(&x.view, dims[1] - 1);
+            kit_run_everywhere(BERTH_OP_COPY, &call, &out, true, false, NULL);
+            for (int64_t i = 0; i < kit_count(&out.view); ++i)
+                kit_expect(&out.view, i, kit_get(from, i), 0);
+            kit_free(&x);
+            kit_free(&out);
+        }
+    }
 }
 
 static void quantised_row_slices_are_copied_and_cast(void** state) {
@@ -167,8 +189,8 @@ static void quantised_row_slices_are_copied_and_cast(void** state) {
     for (int dtype = BERTH_Q4_0; dtype <= BERTH_Q6_K; ++dtype) {
         const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)dtype);
         const int64_t width = 3 * (int64_t)info->block_values;
-        kit_tensor x = quantised_rows((berth_dtype)dtype, 70, width, 2);
-        kit_tensor copy = quantised_rows((berth_dtype)dtype, 70, width, 0);
+        kit_tensor x = kit_quantised_rows((berth_dtype)dtype, 70, width, 2);
+        kit_tensor copy = kit_quantised_rows((berth_dtype)dtype, 70, width, 0);
         berth_op_call call = {.input_count = 1, .inputs = {x.view}};
         kit_run_everywhere(BERTH_OP_COPY, &call, &copy, true, false, NULL);
         const size_t row_bytes = 3 * (size_t)info->block_bytes;
@@ -247,107 +269,6 @@ static void tensors_are_joined_along_any_dimension(void** state) {
     }
 }
 
-// --- Rows chosen by index ------------------------------------------------------------------------
-
-static void embedding_rows_come_by_id_and_bad_ids_give_nan(void** state) {
-    (void)state;
-    kit_seed(5);
-    for (int t = 0; t < 3; ++t) {
-        const int64_t table_dims[2] = {50, 1000};
-        const int64_t ids_dims[2] = {3, 41};
-        const int64_t out_dims[3] = {3, 41, 1000};
-        kit_tensor table = kit_contiguous(floats[t], 2, table_dims);
-        kit_tensor ids = kit_contiguous(t == 0 ? BERTH_I64 : BERTH_I32, 2, ids_dims);
-        kit_tensor out = kit_contiguous(floats[t], 3, out_dims);
-        kit_fill(&table, -3, 3);
-        kit_fill(&ids, -2, 52);
-        berth_op_call call = {.input_count = 2, .inputs = {table.view, ids.view}};
-        kit_run_everywhere(BERTH_OP_EMBEDDING, &call, &out, true, false, NULL);
-        for (int64_t i = 0; i < kit_count(&out.view); ++i) {
-            const int64_t id = (int64_t)kit_get(&ids.view, i / 1000);
-            const bool good = id >= 0 && id < 50;
-            const double expected = good ? kit_get(&table.view, id * 1000 + i % 1000) : (double)NAN;
-            kit_expect(&out.view, i, expected, 0);
-        }
-        kit_free(&table);
-        kit_free(&ids);
-        kit_free(&out);
-    }
-}
-
-static void quantised_embeddings_come_as_f32(void** state) {
-    (void)state;
-    kit_seed(6);
-    for (int dtype = BERTH_Q4_0; dtype <= BERTH_Q6_K; ++dtype) {
-        const berth_dtype_info* info = berth_dtype_query_info((berth_dtype)dtype);
-        const int64_t width = 2 * (int64_t)info->block_values;
-        kit_tensor table = quantised_rows((berth_dtype)dtype, 9, width, 1);
-        const int64_t count = 20;
-        const int64_t dims[2] = {count, width};
-        kit_tensor ids = kit_contiguous(BERTH_I32, 1, &count);
-        kit_tensor out = kit_contiguous(BERTH_F32, 2, dims);
-        kit_fill(&ids, 0, 9);
-        berth_op_call call = {.input_count = 2, .inputs = {table.view, ids.view}};
-        kit_run_everywhere(BERTH_OP_EMBEDDING, &call, &out, true, false, NULL);
-        for (int64_t i = 0; i < count; ++i) {
-            float row[512];
-            const size_t id = (size_t)kit_get(&ids.view, i);
-            const unsigned char* from =
-                (unsigned char*)table.view.data + id * 3 * info->block_bytes;
-            berth_convert_query_to_f32((berth_dtype)dtype)(from, row, width);
-            assert_memory_equal((float*)out.view.data + i * width, row, (size_t)width * 4);
-        }
-        kit_free(&table);
-        kit_free(&ids);
-        kit_free(&out);
-    }
-}
-
-static void check_index_copy(berth_dtype dtype, int64_t limit) {
-    int64_t dims[BERTH_MAX_RANK];
-    const int32_t rank = kit_dims(4, limit, dims);
-    const int32_t dim = (int32_t)kit_int(0, rank - 1);
-    kit_tensor x = kit_contiguous(dtype, rank, dims);
-    kit_fill(&x, 0, 100);
-    const int64_t size = dims[dim];
-    const int64_t rows = kit_int(0, 9);
-    dims[dim] = rows;
-    kit_tensor src = kit_strided(dtype, rank, dims, false, true);
-    kit_tensor index = kit_contiguous(kit_int(0, 1) == 0 ? BERTH_I32 : BERTH_I64, 1, &rows);
-    kit_fill(&src, 0, 100);
-    kit_fill(&index, -1, (double)size + 2); // some out of range, some equal
-    kit_tensor expected = kit_contiguous(dtype, rank, x.view.dims);
-    memcpy(expected.memory, x.memory, x.bytes + 2 * KIT_GUARD);
-    int64_t inner = 1;
-    for (int32_t d = dim + 1; d < rank; ++d)
-        inner *= dims[d];
-    for (int64_t i = 0; i < kit_count(&src.view); ++i) {
-        const int64_t outer = i / inner / rows;
-        const int64_t row = (int64_t)kit_get(&index.view, i / inner % rows);
-        if (row < 0 || row >= size) continue;
-        const int64_t to = (outer * size + row) * inner + i % inner;
-        kit_store(dtype, kit_at(&expected.view, to), kit_get(&src.view, i));
-    }
-    const berth_index_copy_params params = {.dim = dim};
-    berth_op_call call = {
-        .input_count = 3, .inputs = {x.view, index.view, src.view}, .params = &params};
-    kit_run_everywhere(BERTH_OP_INDEX_COPY, &call, &x, true, true, NULL);
-    assert_memory_equal(expected.memory, x.memory, x.bytes + 2 * KIT_GUARD);
-    kit_free(&x);
-    kit_free(&src);
-    kit_free(&index);
-    kit_free(&expected);
-}
-
-static void indexed_rows_are_replaced_and_bad_indices_ignored(void** state) {
-    (void)state;
-    kit_seed(7);
-    for (int t = 0; t < 7; ++t) {
-        for (int round = 0; round < 12; ++round)
-            check_index_copy(plain[t], round < 10 ? 6 : 40);
-    }
-}
-
 static void every_op_but_matrix_products_has_a_kernel(void** state) {
     (void)state;
     berth_kernel table[BERTH_OP_COUNT] = {NULL};
@@ -370,12 +291,10 @@ int main(void) {
         cmocka_unit_test(random_numbers_have_the_asked_distribution),
         cmocka_unit_test(a_random_element_depends_on_seed_and_place_alone),
         cmocka_unit_test(copies_have_every_element_in_its_place),
-        cmocka_unit_test(a_large_transposed_matrix_is_copied),
+        cmocka_unit_test(turned_matrices_of_every_element_size_are_copied),
+        cmocka_unit_test(reversed_and_repeated_rows_are_copied),
         cmocka_unit_test(quantised_row_slices_are_copied_and_cast),
         cmocka_unit_test(tensors_are_joined_along_any_dimension),
-        cmocka_unit_test(embedding_rows_come_by_id_and_bad_ids_give_nan),
-        cmocka_unit_test(quantised_embeddings_come_as_f32),
-        cmocka_unit_test(indexed_rows_are_replaced_and_bad_indices_ignored),
         cmocka_unit_test(every_op_but_matrix_products_has_a_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,44 +63,6 @@ const unsigned char* berth_walk_at(const berth_walk* walk, int64_t index) {
     return at;
 }
 
-#define COPY_RUN(type)                                                                             \
-    do {                                                                                           \
-        type* out = (type*)target;                                                                 \
-        for (int64_t i = 0; i < count; ++i) {                                                      \
-            type item;                                                                             \
-            memcpy(&item, from + i * stride, sizeof item);                                         \
-            memcpy(out + i, &item, sizeof item);                                                   \
-        }                                                                                          \
-    } while (0)
-
-/// Copies `count` items that lie `stride` bytes apart.
-static void copy_run(
-    const unsigned char* from, int64_t stride, int64_t bytes, int64_t count, void* target) {
-    if (stride == bytes) {
-        memcpy(target, from, (size_t)(count * bytes));
-        return;
-    }
-    switch (bytes) {
-    case 1:
-        COPY_RUN(uint8_t);
-        break;
-    case 2:
-        COPY_RUN(uint16_t);
-        break;
-    case 4:
-        COPY_RUN(uint32_t);
-        break;
-    case 8:
-        COPY_RUN(uint64_t);
-        break;
-    default:
-        for (int64_t i = 0; i < count; ++i) {
-            memcpy((unsigned char*)target + i * bytes, from + i * stride, (size_t)bytes);
-        }
-        break;
-    }
-}
-
 void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void* target) {
     if (count <= 0) return;
     if (walk->rank == 0) {
@@ -119,7 +81,7 @@ void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void*
     unsigned char* out = target;
     for (;;) {
         const int64_t run = berth_min_i64(walk->dims[last] - index[last], count);
-        copy_run(at, walk->strides[last], walk->item_bytes, run, out);
+        berth_copy_run(at, walk->strides[last], walk->item_bytes, run, out);
         count -= run;
         if (count == 0) return;
         out += run * walk->item_bytes;
@@ -218,6 +180,9 @@ void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     berth_cpu_fill_unary_kernels(table);
     berth_cpu_fill_layout_kernels(table);
     berth_cpu_fill_binary_kernels(table);
+    berth_cpu_fill_copy_kernels(table);
+    berth_cpu_fill_gather_kernels(table);
+    berth_cpu_fill_scatter_kernels(table);
     berth_cpu_fill_reduce_kernels(table);
     berth_cpu_fill_norm_kernels(table);
     berth_cpu_fill_attention_kernels(table);

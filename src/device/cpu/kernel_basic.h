@@ -44,6 +44,13 @@ const unsigned char* berth_walk_at(const berth_walk* walk, int64_t index);
 /// Copies items [begin, begin + count) to `target`.
 void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void* target);
 
+/// Copies `count` items of `bytes` bytes, `stride` bytes apart (0 and below too), to contiguous
+/// memory that they do not overlap.
+void berth_copy_run(const void* from, int64_t stride, int64_t bytes, int64_t count, void* target);
+
+/// Writes one item of `bytes` bytes `count` (>= 1) times.
+void berth_fill_run(const void* item, int64_t bytes, int64_t count, void* target);
+
 /// Items [begin, begin + count) of a plain type as elements of plain type `dtype`, as CAST converts
 /// them; count <= BERTH_CHUNK. Where they lie if they lie so, else in `buffer`, of BERTH_CHUNK
 /// elements of either type.
@@ -101,7 +108,10 @@ berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE RANDOM NOOP
 void berth_cpu_fill_cast_kernels(berth_kernel* table);      ///< CAST
 void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. GELU_TANH
-void berth_cpu_fill_layout_kernels(berth_kernel* table);    ///< COPY CAT EMBEDDING INDEX_COPY
+void berth_cpu_fill_layout_kernels(berth_kernel* table);    ///< CAT
+void berth_cpu_fill_copy_kernels(berth_kernel* table);      ///< COPY
+void berth_cpu_fill_gather_kernels(berth_kernel* table);    ///< EMBEDDING GATHER .. INDEX_SELECT
+void berth_cpu_fill_scatter_kernels(berth_kernel* table);   ///< INDEX_COPY SCATTER SCATTER_ADD
 void berth_cpu_fill_binary_kernels(berth_kernel* table);    ///< ADD .. OUTER
 void berth_cpu_fill_reduce_kernels(berth_kernel* table);    ///< SUM MEAN MAX ARGMAX SOFTMAX
 void berth_cpu_fill_norm_kernels(berth_kernel* table);      ///< RMS_NORM ROPE
