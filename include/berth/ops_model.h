@@ -9,11 +9,14 @@
 extern "C" {
 #endif
 
-/// a [..., M, K] x b [..., K, N] -> [..., M, N]; one float dtype; leading dimensions broadcast.
+/// a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; both floats or
+/// integers of one dtype. A vector a [K] gives [..., N], a vector b [K] gives [..., M], two vectors
+/// give a scalar. Any strides, without copying. Integers wrap around.
 BERTH_API berth_tensor* berth_matmul(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 
 /// x [..., K] floats, weight [N, K] of any float or quantised dtype, bias [N] f32 or NULL (no
-/// bias): x weight^T + bias, [..., N] in x's dtype.
+/// bias): x weight^T + bias, [..., N] in x's dtype. Operands whose last dimension is not contiguous
+/// are copied first.
 BERTH_API berth_tensor* berth_linear(berth_context* ctx,
                                      berth_tensor* x,
                                      berth_tensor* weight,
@@ -36,14 +39,22 @@ BERTH_API berth_tensor* berth_rope(berth_context* ctx,
                                    berth_tensor* divisors,
                                    const berth_rope_options* options);
 
-/// q [T, H, D], k [S, K, D], v [S, K, Dv]: [T, H, Dv] in q's dtype. All floats; k and v have one
-/// dtype. H is a multiple of K; query head h reads the keys and values of head h / (H / K). Query t
-/// sees keys j <= query_offset + t if causal, else all; one that sees none gives zeros. scale 0
-/// means 1 / sqrt(D).
+/// Attention of queries q [T, H, D] to keys k [S, K, D] and values v [S, K, Dv]: [T, H, Dv] in q's
+/// dtype. All floats; k and v have one dtype. H is a multiple of K; query head h reads the keys and
+/// values of head h / (H / K). With a batch in front of all three, [B, T, H, D] and so on, each
+/// batch for itself.
+///
+/// Query t sees keys j <= query_offset + t if causal, else all, and of those what `mask` (NULL: no
+/// mask) leaves: [T, S], [H, T, S] or [B, H, T, S], each size may be 1 instead; bool, true for what
+/// may be seen, or floats, which are added to the scores. A query that sees nothing gives zeros.
+/// `scale` 0 means 1 / sqrt(D). Operands whose last dimension is not contiguous are copied first.
+/// (PyTorch's layout has heads before tokens: swap them by berth_transpose(), which copies
+/// nothing.)
 BERTH_API berth_tensor* berth_attention(berth_context* ctx,
                                         berth_tensor* q,
                                         berth_tensor* k,
                                         berth_tensor* v,
+                                        berth_tensor* mask,
                                         float scale,
                                         bool causal,
                                         int64_t query_offset);

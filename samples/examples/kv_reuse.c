@@ -42,7 +42,7 @@ static float call(berth_context* ctx, cache* kv, int64_t count, double value) {
     berth_tensor* keys = berth_slice(ctx, kv->keys, 0, 0, end, 1);
     berth_tensor* values = berth_slice(ctx, kv->values, 0, 0, end, 1);
     berth_tensor* a = berth_attention(
-        ctx, berth_move(q), berth_move(keys), berth_move(values), 0.0f, true, kv->used);
+        ctx, berth_move(q), berth_move(keys), berth_move(values), NULL, 0.0f, true, kv->used);
     a = berth_slice(ctx, berth_move(a), 0, -1, INT64_MAX, 1);
     float result[HEADS * DIMS] = {NAN};
     if (a != NULL && berth_tensor_read(a, result, sizeof result) != BERTH_OK) result[0] = NAN;

@@ -57,8 +57,14 @@ static berth_tensor* attend(const pass* p, int64_t at, berth_tensor* h, int64_t 
 
     berth_tensor* keys = berth_slice(ctx, p->kv->keys[at], 0, 0, end, 1);
     berth_tensor* values = berth_slice(ctx, p->kv->values[at], 0, 0, end, 1);
-    berth_tensor* a = berth_attention(
-        ctx, berth_move(q), berth_move(keys), berth_move(values), 0.0f, true, p->kv->used + first);
+    berth_tensor* a = berth_attention(ctx,
+                                      berth_move(q),
+                                      berth_move(keys),
+                                      berth_move(values),
+                                      NULL,
+                                      0.0f,
+                                      true,
+                                      p->kv->used + first);
     int64_t shape[] = {rows, m->heads * m->value_dims};
     a = berth_reshape(ctx, berth_move(a), 2, shape);
     return berth_linear(ctx, berth_move(a), layer->attn_output, layer->attn_output_bias);

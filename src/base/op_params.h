@@ -110,8 +110,9 @@ typedef struct berth_rms_norm_params {
     float eps;
 } berth_rms_norm_params;
 
-/// MATMUL (no params): a [..., M, K] x b [..., K, N] -> [..., M, N], leading dims broadcast; both
-/// f32, or both f16, or both bf16; any strides. Accumulates in f32.
+/// MATMUL (no params): a [..., M, K] x b [..., K, N] -> [..., M, N], leading dims broadcast; a of
+/// rank 1 is a row and b of rank 1 a column that the output does not have. Both of one type: f32,
+/// f16, bf16 (accumulated in f32), i8, u8, i32, i64; any strides.
 ///
 /// LINEAR (no params): inputs x [..., K] (f32, f16 or bf16, rows contiguous), w [N, K] (float types
 /// or any quantised type; rows contiguous: strides[1] == 1; row stride any >= row), optional bias
@@ -136,7 +137,8 @@ typedef struct berth_rope_params {
 /// <= query_offset + t (and j < S) if causal, else all S. A row that sees no key gives zeros.
 /// softmax(q.k * scale) v in f32. Keys are processed in tiles that start at absolute multiples of a
 /// fixed length, whatever T: each row's bits do not depend on T, on the other rows, on later keys
-/// or on threads.
+/// or on threads. With a batch in front of q, k, v and the output, each for itself. A fourth input
+/// is the mask, bool or float, any strides, which broadcasts to [batch, H, T, S].
 typedef struct berth_attention_params {
     float scale;
     bool causal;

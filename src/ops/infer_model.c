@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/error.h"
 #include "base/op_params.h"
 #include "ops/infer.h"
 #include "tensor/shape.h"
@@ -10,18 +11,24 @@
 berth_status berth_infer_matmul(berth_op_call* call) {
     const berth_view* a = &call->inputs[0];
     const berth_view* b = &call->inputs[1];
-    if (!berth_dtype_is_float(a->dtype) || a->dtype != b->dtype)
-        return berth_infer_unsupported("both operands must have one type of f32, f16 and bf16");
-    if (a->rank < 2 || b->rank < 2)
-        return berth_infer_invalid("both operands need at least two dimensions");
-    if (a->dims[a->rank - 1] != b->dims[b->rank - 2])
+    const berth_dtype_kind kind = berth_dtype_info_of(a->dtype)->kind;
+    if (kind == BERTH_DTYPE_KIND_Q || kind == BERTH_DTYPE_KIND_B)
+        return berth_infer_refuse_dtype(a->dtype, "floats and integers");
+    if (a->dtype != b->dtype)
+        return berth_infer_unsupported("both operands must have one type; cast one");
+    if (a->rank < 1 || b->rank < 1)
+        return berth_infer_invalid("both operands need a dimension at least");
+    if (a->dims[a->rank - 1] != b->dims[b->rank > 1 ? b->rank - 2 : 0])
         return berth_infer_invalid("the inner dimensions differ");
+    // a vector is a matrix of one row, or one column, which the result does not have
     berth_view* out = &call->outputs[0];
-    if (!berth_shape_broadcast(a->rank - 2, a->dims, b->rank - 2, b->dims, &out->rank, out->dims))
+    const int32_t a_leading = a->rank > 2 ? a->rank - 2 : 0;
+    const int32_t b_leading = b->rank > 2 ? b->rank - 2 : 0;
+    if (!berth_shape_broadcast(a_leading, a->dims, b_leading, b->dims, &out->rank, out->dims))
         return berth_infer_invalid("the leading dimensions do not broadcast");
     out->dtype = a->dtype;
-    out->dims[out->rank++] = a->dims[a->rank - 2];
-    out->dims[out->rank++] = b->dims[b->rank - 1];
+    if (a->rank > 1) out->dims[out->rank++] = a->dims[a->rank - 2];
+    if (b->rank > 1) out->dims[out->rank++] = b->dims[b->rank - 1];
     return BERTH_OK;
 }
 
@@ -82,6 +89,28 @@ berth_status berth_infer_rope(berth_op_call* call) {
     return BERTH_OK;
 }
 
+/// The mask broadcasts to [batches, heads, tokens, keys].
+static berth_status check_mask(const berth_view* mask,
+                               const int64_t* q,
+                               const int64_t* k,
+                               int32_t rank) {
+    if (mask->dtype != BERTH_BOOL && !berth_dtype_is_float(mask->dtype))
+        return berth_infer_unsupported("mask must be bool or a float type");
+    const int64_t whole[4] = {rank == 4 ? q[-1] : 1, q[1], q[0], k[0]};
+    if (mask->rank < 2 || mask->rank > rank)
+        return berth_infer_invalid("mask must be [tokens, keys], with heads and batches before it");
+    for (int32_t d = 0; d < mask->rank; ++d) {
+        const int64_t wanted = whole[4 - mask->rank + d];
+        if (mask->dims[d] != wanted && mask->dims[d] != 1)
+            return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                 "dimension %d of the mask must be %" PRId64 " or 1, not %" PRId64,
+                                 (int)d,
+                                 wanted,
+                                 mask->dims[d]);
+    }
+    return BERTH_OK;
+}
+
 berth_status berth_infer_attention(berth_op_call* call) {
     const berth_view* q = &call->inputs[0];
     const berth_view* k = &call->inputs[1];
@@ -89,20 +118,27 @@ berth_status berth_infer_attention(berth_op_call* call) {
     const berth_attention_params* params = call->params;
     if (!berth_dtype_is_float(q->dtype) || !berth_dtype_is_float(k->dtype) || k->dtype != v->dtype)
         return berth_infer_unsupported("q must be a float type, k and v one float type");
-    if (q->rank != 3 || k->rank != 3 || v->rank != 3)
-        return berth_infer_invalid("q, k and v must be [tokens, heads, head size]");
-    if (k->dims[0] != v->dims[0] || k->dims[1] != v->dims[1])
+    if ((q->rank != 3 && q->rank != 4) || k->rank != q->rank || v->rank != q->rank)
+        return berth_infer_invalid(
+            "q, k and v must be [tokens, heads, head size], all with a batch before it or none");
+    const int64_t* q_dims = q->dims + q->rank - 3;
+    const int64_t* k_dims = k->dims + k->rank - 3;
+    const int64_t* v_dims = v->dims + v->rank - 3;
+    if (q->rank == 4 && (k->dims[0] != q->dims[0] || v->dims[0] != q->dims[0]))
+        return berth_infer_invalid("q, k and v differ in batches");
+    if (k_dims[0] != v_dims[0] || k_dims[1] != v_dims[1])
         return berth_infer_invalid("k and v differ in tokens or heads");
-    if (k->dims[2] != q->dims[2]) return berth_infer_invalid("q and k differ in head size");
-    if (k->dims[1] < 1 || q->dims[1] % k->dims[1] != 0)
+    if (k_dims[2] != q_dims[2]) return berth_infer_invalid("q and k differ in head size");
+    if (k_dims[1] < 1 || q_dims[1] % k_dims[1] != 0)
         return berth_infer_invalid("the heads of q must be a multiple of those of k");
     if (!berth_infer_has_dense_rows(q) || !berth_infer_has_dense_rows(k) ||
         !berth_infer_has_dense_rows(v))
         return berth_infer_unsupported("the last dimensions must be contiguous");
+    if (call->input_count == 4) BERTH_TRY(check_mask(&call->inputs[3], q_dims, k_dims, q->rank));
     if (params->query_offset < 0) return berth_infer_invalid("the query offset is negative");
     if (!isfinite(params->scale)) return berth_infer_invalid("the scale is not finite");
     berth_view* out = &call->outputs[0];
     berth_infer_set_like(out, q);
-    out->dims[2] = v->dims[2];
+    out->dims[q->rank - 1] = v_dims[2];
     return BERTH_OK;
 }

@@ -81,10 +81,10 @@ const berth_op_doc berth_op_docs[] = {
     {"rms_norm", "rms_norm", "x", FLOATS, "-", "F.rms_norm(x, weight.shape, weight, eps)"},
 
     // products and models
-    {"matmul", "matmul", "[..., M, N], leading dimensions broadcast", FLOATS, "a @ b", "torch.matmul(a, b)"},
+    {"matmul", "matmul", "[..., M, N], leading dimensions broadcast; vectors as in NumPy", "floats, integers", "a @ b", "torch.matmul(a, b)"},
     {"linear", "linear", "[..., N]", "floats; weight also quantised; bias f32", "x @ weight.T + bias", "F.linear(x, weight, bias)"},
     {"rope", "rope", "x", "floats; positions i32, i64", "-", "-"},
-    {"attention", "attention", "[T, H, Dv]", FLOATS, "-", "F.scaled_dot_product_attention(q, k, v)"},
+    {"attention", "attention", "[T, H, Dv], or [B, T, H, Dv]", "floats; mask also bool", "-", "F.scaled_dot_product_attention(q, k, v)"},
 
     // layout, joining, indices
     {"contiguous", "view contiguous", "x", PLAIN, "np.ascontiguousarray(x)", "x.contiguous()"},

@@ -106,7 +106,7 @@ static berth_tensor* run_model(berth_context* ctx, berth_tensor* x, int64_t offs
     berth_tensor* q = berth_slice(ctx, h, 1, 0, 64, 1);
     q = berth_contiguous(ctx, berth_move(q));
     q = berth_reshape(ctx, berth_move(q), 3, (int64_t[]){-1, 2, 32});
-    berth_tensor* mixed = berth_attention(ctx, q, keys, keys, 0, true, offset);
+    berth_tensor* mixed = berth_attention(ctx, q, keys, keys, NULL, 0, true, offset);
     mixed = berth_reshape(ctx, berth_move(mixed), 2, (int64_t[]){-1, 64});
     berth_tensor* square = berth_slice(ctx, weight, 0, 0, 64, 1);
     berth_tensor* y = berth_matmul(ctx, mixed, square);

@@ -101,7 +101,7 @@ static berth_tensor* attend(layer* l, berth_tensor* x) {
     berth_tensor* values = remember(l, &l->values, v, positions);
     berth_release_all(normed, k, v, positions);
     mark(l, 2);
-    berth_tensor* mixed = berth_attention(ctx, q, keys, values, 0, true, l->position);
+    berth_tensor* mixed = berth_attention(ctx, q, keys, values, NULL, 0, true, l->position);
     berth_release_all(q, keys, values);
     mixed = berth_reshape(ctx, berth_move(mixed), 2, (int64_t[]){-1, WIDTH});
     berth_tensor* out = berth_linear(ctx, mixed, l->wo, NULL);

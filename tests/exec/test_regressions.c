@@ -113,8 +113,8 @@ static void foreign_memory_without_bytes_may_be_at_null(void** state) {
 static void a_query_offset_as_large_as_can_be_sees_every_key(void** state) {
     berth_context* ctx = ((exec_kit*)*state)->ctx;
     berth_tensor* x = berth_randn(ctx, 1, 0, 1, BERTH_F32, 3, (int64_t[]){5, 2, 8});
-    berth_tensor* all = berth_attention(ctx, x, x, x, 0, false, 0);
-    berth_tensor* causal = berth_attention(ctx, x, x, x, 0, true, INT64_MAX);
+    berth_tensor* all = berth_attention(ctx, x, x, x, NULL, 0, false, 0);
+    berth_tensor* causal = berth_attention(ctx, x, x, x, NULL, 0, true, INT64_MAX);
     float expected[80], values[80];
     assert_ok(berth_tensor_read(all, expected, sizeof expected));
     assert_ok(berth_tensor_read(causal, values, sizeof values));

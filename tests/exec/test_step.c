@@ -177,8 +177,9 @@ static void an_error_inside_a_step_is_reported_by_its_end(void** state) {
     const berth_step_counters before = exec_kit_counters(kit->runtime, "chain");
     assert_ok(exec_kit_begin(ctx, "chain", 6));
     berth_tensor* x = exec_kit_ramp(ctx, 0, 6);
-    assert_null(berth_matmul(ctx, x, x));
-    berth_release(x);
+    berth_tensor* y = exec_kit_ramp(ctx, 0, 7);
+    assert_null(berth_matmul(ctx, x, y));
+    berth_release_all(x, y);
     assert_fails(berth_step_end(ctx), BERTH_ERR_INVALID_ARGUMENT, "matmul");
     assert_fails(exec_kit_begin(ctx, "chain", 6), BERTH_ERR_STATE, "matmul");
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "matmul");

@@ -9,6 +9,9 @@
 // one token or many, one unit a segment (few rows over many keys) or all segments in one unit, give
 // the same bits, and keys that a row does not see are not read for it.
 //
+// A mask changes scores before the softmax: to -infinity, or by a number. A tile, or a segment, of
+// which a row may see nothing is left out of its softmax, so that no infinity meets another.
+//
 // Where there is FMA the products use it, so results differ in the last places from those of the
 // portable rows.
 #include "device/cpu/kernel_attention.h"
@@ -46,15 +49,17 @@ typedef struct attention_shape {
 } attention_shape;
 
 static attention_shape shape_of(const berth_op_call* call) {
-    const berth_view* q = &call->inputs[0];
-    const berth_view* k = &call->inputs[1];
+    // batches come first, where there are any
+    const int64_t* q = call->inputs[0].dims + call->inputs[0].rank - 3;
+    const int64_t* k = call->inputs[1].dims + call->inputs[1].rank - 3;
+    const int64_t* v = call->inputs[2].dims + call->inputs[2].rank - 3;
     attention_shape s = {
-        .tokens = q->dims[0],
-        .heads = q->dims[1],
-        .kv_heads = k->dims[1],
-        .keys = k->dims[0],
-        .depth = q->dims[2],
-        .width = call->inputs[2].dims[2],
+        .tokens = q[0],
+        .heads = q[1],
+        .kv_heads = k[1],
+        .keys = k[0],
+        .depth = q[2],
+        .width = v[2],
     };
     if (s.kv_heads == 0) return s;
     s.group = s.heads / s.kv_heads;
@@ -87,7 +92,8 @@ uint64_t berth_cpu_attention_scratch(const berth_op_call* call) {
 
 typedef struct attention_job {
     attention_shape shape;
-    const berth_op_call* call;
+    const berth_op_call* call; ///< of one batch: q, k, v and out have three dimensions
+    const berth_view* mask;    ///< [heads, tokens, keys], repeated where strides are 0; or NULL
     const berth_basic_rows* rows;
     const berth_attention_params* params;
     float* workers;  ///< [workers, worker_floats]
@@ -182,6 +188,54 @@ static void score_tile(attention_unit* unit, int64_t key, int64_t count) {
                             TILE);
 }
 
+// --- Masks ---------------------------------------------------------------------------------------
+
+/// `count` elements of the mask's row of a query, from `key` on, as f32.
+static void load_mask(const berth_view* mask,
+                      int64_t head,
+                      int64_t token,
+                      int64_t key,
+                      int64_t count,
+                      float values[TILE]) {
+    const int64_t bytes = berth_dtype_bytes(mask->dtype);
+    const int64_t at = head * mask->strides[0] + token * mask->strides[1] + key * mask->strides[2];
+    const unsigned char* from = (const unsigned char*)mask->data + at * bytes;
+    uint32_t items[TILE];
+    if (mask->strides[2] != 1) {
+        for (int64_t i = 0; i < count; ++i)
+            memcpy((unsigned char*)items + i * bytes,
+                   from + i * mask->strides[2] * bytes,
+                   (size_t)bytes);
+        from = (const unsigned char*)items;
+    }
+    if (mask->dtype != BERTH_BOOL) {
+        berth_convert_query_to_f32(mask->dtype)(from, values, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i)
+        values[i] = from[i] != 0 ? 0.0f : -INFINITY;
+}
+
+/// Adds the mask to a row's scores of `count` keys. False if it leaves none of them: then the
+/// scores are 0, so that they add nothing.
+static bool mask_scores(const attention_unit* unit, int64_t row, int64_t key, int64_t count) {
+    float* scores = unit->scores + row * TILE;
+    float values[TILE];
+    load_mask(unit->job->mask, head_of(unit, row), token_of(unit, row), key, count, values);
+    bool has_any = false;
+    for (int64_t i = 0; i < count; ++i) {
+        scores[i] = values[i] == -INFINITY ? -INFINITY : scores[i] + values[i];
+        has_any = has_any || scores[i] != -INFINITY;
+    }
+    if (!has_any) memset(scores, 0, (size_t)count * sizeof *scores);
+    return has_any;
+}
+
+/// True if a row's softmax over some keys has seen any of them.
+static bool has_seen(const berth_attention_state* state) { return state->largest != -INFINITY; }
+
+// --- Values --------------------------------------------------------------------------------------
+
 /// The values of keys [key, key + count) as f32 rows `*stride` apart: where they lie, or converted.
 static const float* tile_values(const attention_unit* unit,
                                 int64_t key,
@@ -243,6 +297,7 @@ static void attend_segment(attention_unit* unit, int64_t segment) {
         for (int64_t r = 0; r < unit->count; ++r) {
             const int64_t seen = berth_min_i64(unit->visible[r] - key, TILE);
             if (seen <= 0) continue;
+            if (job->mask != NULL && !mask_scores(unit, r, key, seen)) continue;
             job->rows->attend(
                 unit->scores + r * TILE, seen, &unit->state[r], unit->sums + r * columns, columns);
         }
@@ -280,7 +335,7 @@ static void merge_segment(attention_unit* unit, int64_t segment) {
         if (segment == 0) {
             memcpy(all, sums, (size_t)columns * sizeof *all);
             unit->all_state[r] = unit->state[r];
-        } else {
+        } else if (has_seen(&unit->state[r])) {
             job->rows->attend_merge(&unit->all_state[r], all, &unit->state[r], sums, columns);
         }
     }
@@ -308,7 +363,7 @@ static void whole_range(void* data, int64_t begin, int64_t end, uint32_t worker)
                       head_of(&unit, r),
                       &unit.all_state[r],
                       unit.all_sums + r * s->columns,
-                      unit.visible[r] > 0);
+                      unit.visible[r] > 0 && has_seen(&unit.all_state[r]));
         }
     }
 }
@@ -358,16 +413,33 @@ static void merge_rows(const attention_unit* unit) {
         for (int64_t segment = 1; segment * SEGMENT < visible; ++segment) {
             const float* sums = segment_sums(job, token, head, segment);
             const berth_attention_state other = state_behind(job, sums);
+            if (!has_seen(&other)) continue;
             job->rows->attend_merge(&state, all, &other, sums, columns);
         }
-        store_row(job, token, head, &state, all, visible > 0);
+        store_row(job, token, head, &state, all, visible > 0 && has_seen(&state));
     }
 }
 
-static void kernel_attention(const berth_op_call* call) {
+/// The mask of batch `batch` over all heads, tokens and keys: what is missing or 1 is repeated.
+static berth_view spread_mask(const berth_op_call* call, int64_t batch) {
+    const berth_view* mask = &call->inputs[3];
+    berth_view spread = {.data = mask->data, .dtype = mask->dtype, .rank = 3};
+    for (int32_t d = 0; d < 3; ++d) {
+        const int32_t from = mask->rank - 3 + d;
+        spread.strides[d] = from < 0 || mask->dims[from] == 1 ? 0 : mask->strides[from];
+    }
+    if (mask->rank == 4 && mask->dims[0] != 1)
+        spread.data =
+            (unsigned char*)mask->data + batch * mask->strides[0] * berth_dtype_bytes(mask->dtype);
+    return spread;
+}
+
+/// Attention of one batch; `mask` may be NULL.
+static void attend_batch(const berth_op_call* call, const berth_view* mask) {
     attention_job job = {
         .shape = shape_of(call),
         .call = call,
+        .mask = mask,
         .rows = berth_basic_query_rows(),
         .params = call->params,
         .workers = call->scratch,
@@ -387,6 +459,33 @@ static void kernel_attention(const berth_op_call* call) {
         attention_unit unit;
         unit_init(&unit, &job, 0, u % s->kv_heads, u / s->kv_heads);
         merge_rows(&unit);
+    }
+}
+
+/// Batch `batch` of a view of four dimensions.
+static berth_view select_batch(const berth_view* view, int64_t batch) {
+    berth_view one = {.dtype = view->dtype, .rank = view->rank - 1};
+    one.data =
+        (unsigned char*)view->data + batch * view->strides[0] * berth_dtype_bytes(view->dtype);
+    memcpy(one.dims, view->dims + 1, (size_t)one.rank * sizeof one.dims[0]);
+    memcpy(one.strides, view->strides + 1, (size_t)one.rank * sizeof one.strides[0]);
+    return one;
+}
+
+static void kernel_attention(const berth_op_call* call) {
+    const bool has_mask = call->input_count == 4;
+    const int64_t batches = call->inputs[0].rank == 4 ? call->inputs[0].dims[0] : 1;
+    for (int64_t b = 0; b < batches; ++b) {
+        const berth_view mask = has_mask ? spread_mask(call, b) : (berth_view){0};
+        if (call->inputs[0].rank == 3) {
+            attend_batch(call, has_mask ? &mask : NULL);
+            continue;
+        }
+        berth_op_call one = *call;
+        for (uint32_t i = 0; i < 3; ++i)
+            one.inputs[i] = select_batch(&call->inputs[i], b);
+        one.outputs[0] = select_batch(&call->outputs[0], b);
+        attend_batch(&one, has_mask ? &mask : NULL);
     }
 }
 

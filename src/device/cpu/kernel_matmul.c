@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "device/cpu/cpu_kernels.h"
+#include "device/cpu/kernel_basic.h"
 #include "device/cpu/kernel_convert.h"
 #include "device/cpu/kernel_matrix.h"
 
@@ -29,6 +30,9 @@ typedef struct matrix {
 
 typedef struct job {
     const berth_op_call* call;
+    berth_view a; ///< two dimensions at least
+    berth_view b;
+    berth_view out;
     berth_matmul_tile_fn tile;
     berth_to_f32_fn to_f32;
     berth_from_f32_fn from_f32;
@@ -80,8 +84,34 @@ static uint64_t worker_bytes_for(int64_t m, int64_t k) {
 
 uint64_t berth_cpu_matmul_scratch(const berth_op_call* call) {
     const berth_view* a = &call->inputs[0];
-    return worker_bytes_for(a->dims[a->rank - 2], a->dims[a->rank - 1]) *
-           berth_team_worker_count(call->team);
+    const int64_t rows = a->rank > 1 ? a->dims[a->rank - 2] : 1;
+    return worker_bytes_for(rows, a->dims[a->rank - 1]) * berth_team_worker_count(call->team);
+}
+
+void berth_matmul_operands(const berth_op_call* call,
+                           berth_view* a,
+                           berth_view* b,
+                           berth_view* out) {
+    *a = call->inputs[0];
+    *b = call->inputs[1];
+    *out = call->outputs[0];
+    if (a->rank == 1) { // a row
+        a->dims[1] = a->dims[0];
+        a->strides[1] = a->strides[0];
+        a->dims[0] = 1;
+        a->rank = 2;
+        // the result has no dimension for it: one before the columns, if there are any
+        const int32_t last = b->rank > 1 ? out->rank - 1 : out->rank;
+        if (b->rank > 1) out->dims[out->rank] = out->dims[last];
+        out->dims[last] = 1;
+        ++out->rank;
+    }
+    if (b->rank == 1) { // a column
+        b->dims[1] = 1;
+        b->strides[1] = 1;
+        b->rank = 2;
+        out->dims[out->rank++] = 1;
+    }
 }
 
 /// Address of product `batch` (of the output's leading dims) in an operand that is broadcast.
@@ -211,15 +241,15 @@ static void multiply_block(const job* j, const block* x) {
 /// Items are blocks: [batch][row block][column block].
 static void multiply_blocks(void* context, int64_t begin, int64_t end, uint32_t worker) {
     const job* j = context;
-    const berth_view* out = &j->call->outputs[0];
+    const berth_view* out = &j->out;
     float* space = (float*)(void*)((uint8_t*)j->call->scratch + worker * j->worker_bytes);
     for (int64_t item = begin; item < end; item++) {
         const int64_t column = item % j->column_blocks * BLOCK_COLUMNS;
         const int64_t row = item / j->column_blocks % j->row_blocks * BLOCK_ROWS;
         const int64_t batch = item / j->column_blocks / j->row_blocks;
         block x = {
-            .a = matrix_of(&j->call->inputs[0], out, batch, j->value_bytes),
-            .b = matrix_of(&j->call->inputs[1], out, batch, j->value_bytes),
+            .a = matrix_of(&j->a, out, batch, j->value_bytes),
+            .b = matrix_of(&j->b, out, batch, j->value_bytes),
             .rows = at_most(BLOCK_ROWS, j->m - row),
             .columns = at_most(BLOCK_COLUMNS, j->n - column),
             .out = (uint8_t*)out->data + ((batch * j->m + row) * j->n + column) * j->value_bytes,
@@ -235,18 +265,19 @@ static void multiply_blocks(void* context, int64_t begin, int64_t end, uint32_t 
 }
 
 void berth_cpu_matmul(const berth_op_call* call) {
-    const berth_view* a = &call->inputs[0];
-    const berth_view* out = &call->outputs[0];
-    job j = {
-        .call = call,
-        .tile = query_tile(),
-        .to_f32 = berth_convert_query_to_f32(a->dtype),
-        .from_f32 = berth_convert_query_from_f32(a->dtype),
-        .value_bytes = (int64_t)berth_dtype_query_info(a->dtype)->block_bytes,
-        .m = out->dims[out->rank - 2],
-        .n = out->dims[out->rank - 1],
-        .k = a->dims[a->rank - 1],
-    };
+    if (!berth_dtype_is_float(call->inputs[0].dtype)) {
+        berth_cpu_matmul_integers(call);
+        return;
+    }
+    job j = {.call = call, .tile = query_tile()};
+    berth_matmul_operands(call, &j.a, &j.b, &j.out);
+    const berth_view* out = &j.out;
+    j.to_f32 = berth_convert_query_to_f32(out->dtype);
+    j.from_f32 = berth_convert_query_from_f32(out->dtype);
+    j.value_bytes = (int64_t)berth_dtype_query_info(out->dtype)->block_bytes;
+    j.m = out->dims[out->rank - 2];
+    j.n = out->dims[out->rank - 1];
+    j.k = j.a.dims[j.a.rank - 1];
     j.row_blocks = ceil_div(j.m, BLOCK_ROWS);
     j.column_blocks = ceil_div(j.n, BLOCK_COLUMNS);
     j.worker_bytes = worker_bytes_for(j.m, j.k);

@@ -40,6 +40,16 @@ extern const berth_matmul_tile_fn berth_matmul_tile_avx2;
 extern const berth_matmul_tile_fn berth_matmul_tile_avx512;
 #endif
 
+/// The operands and the result with two dimensions at least: a vector on the left is a row, one on
+/// the right a column. The strides of `out` are not filled in.
+void berth_matmul_operands(const berth_op_call* call,
+                           berth_view* a,
+                           berth_view* b,
+                           berth_view* out);
+
+/// MATMUL of integers, which wrap.
+void berth_cpu_matmul_integers(const berth_op_call* call);
+
 /// The MATMUL kernel.
 void berth_cpu_matmul(const berth_op_call* call);
 
