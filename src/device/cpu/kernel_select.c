@@ -119,9 +119,11 @@ static int64_t* write_indices(
     odometer* at, const uint32_t* positions, int64_t count, int64_t first, int64_t* out) {
     const int32_t rank = at->x->rank;
     const int64_t length = at->x->dims[rank - 1];
-    for (int64_t i = 0; i < count && rank == 1; ++i)
-        out[i] = first + positions[i];
-    if (rank == 1) return out + count;
+    if (rank == 1) {
+        for (int64_t i = 0; i < count; ++i)
+            out[i] = first + positions[i];
+        return out + count;
+    }
     for (int64_t i = 0; i < count; ++i) {
         const int64_t number = first + positions[i];
         while (number - at->row >= length)

@@ -211,6 +211,21 @@ bool berth_sorting_keys(const berth_sorting* sorting,
     return is_whole;
 }
 
+/// As berth_sorting_number, for packed records.
+static void pack(const uint32_t* keys,
+                 const uint32_t* positions,
+                 int64_t first,
+                 int64_t count,
+                 uint64_t* records) {
+    if (positions == NULL) {
+        for (int64_t i = 0; i < count; ++i)
+            records[i] = (uint64_t)keys[i] << 32 | (uint64_t)(first + i);
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i)
+        records[i] = (uint64_t)keys[positions[i]] << 32 | (uint64_t)(first + positions[i]);
+}
+
 void berth_sorting_number(const berth_sorting* sorting,
                           const void* keys,
                           const uint32_t* positions,
@@ -218,12 +233,7 @@ void berth_sorting_number(const berth_sorting* sorting,
                           int64_t count,
                           void* records) {
     if (sorting->kind == BERTH_RECORD_PACKED) {
-        const uint32_t* from = keys;
-        uint64_t* to = records;
-        for (int64_t i = 0; i < count && positions != NULL; ++i)
-            to[i] = (uint64_t)from[positions[i]] << 32 | (uint64_t)(first + positions[i]);
-        for (int64_t i = 0; i < count && positions == NULL; ++i)
-            to[i] = (uint64_t)from[i] << 32 | (uint64_t)(first + i);
+        pack(keys, positions, first, count, records);
         return;
     }
     berth_sort_pair* to = records;
@@ -372,6 +382,7 @@ void berth_sorting_restore(const berth_sorting* sorting,
         for (int64_t i = 0; i < now; ++i) {
             if (keys[i] != zero && keys[i] != nan) continue;
             const int64_t at = keys[i] == zero ? next_zero++ : next_nan++;
+            if (at >= count) return; // there were fewer when they were sorted
             memcpy(out + at * stride, item_at(walk, begin + i), (size_t)sorting->item_bytes);
         }
     }
