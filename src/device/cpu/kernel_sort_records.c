@@ -62,7 +62,8 @@ static uint32_t digit_width(uint32_t bits, int64_t count) {
 
 /// Turns the counts of each digit in each chunk into where its records go.
 static void counts_to_places(const berth_sorter* sorter, int64_t chunks, uint32_t mask) {
-    int64_t places[BERTH_SORT_BUCKETS] = {0};
+    int64_t places[BERTH_SORT_BUCKETS]; // of a digit: first what all chunks have, then where to
+    memset(places, 0, (mask + (size_t)1) * sizeof *places);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         const int64_t* counts = sorter->counts + chunk * BERTH_SORT_BUCKETS;
         for (uint32_t digit = 0; digit <= mask; ++digit)
