@@ -221,28 +221,29 @@ static void print_op(const declaration* op) {
 // ---------------------------------------------------------------------------------------- the page
 
 static void print_opening(void) {
-    fputs("# The ops\n"
-          "\n"
-          "Every op of `berth/ops.h`, by headers. This page is made by `./dev docs` from the "
-          "headers, the "
-          "op table and\nthe words beside it; a test compares them. The headers say more.\n"
-          "\n"
-          "- **Operands** are the parameters after the context; the result is a tensor unless the "
-          "header "
-          "says otherwise.\n"
-          "- **Result** is its shape. `broadcast` means NumPy's rule.\n"
-          "- **Types**: floats are f32, f16, bf16; plain is every type but the quantised ones; "
-          "after `->` "
-          "the result's,\n  where it is not the operands'.\n"
-          "- **Storage**: `new` memory; `moved x`: the op may work in place if x came by "
-          "`berth_move` and "
-          "nobody else can\n  see its storage; `a view` shares the operand's storage; `workspace`: "
-          "memory "
-          "that the op takes and gives back,\n  planned like any other.\n"
-          "- **NumPy** and **PyTorch** do the same with these calls; `np`, `torch` and `F` are the "
-          "usual "
-          "names, `F` for\n  `torch.nn.functional`.\n",
-          stdout);
+    // one string a line of the page
+    static const char* const lines[] = {
+        "# The ops",
+        "",
+        "Every op of `berth/ops.h`, header by header. `./dev docs` makes this page of the headers,",
+        "the op table and the words beside it, and a test compares them. The headers say more.",
+        "",
+        "- **Operands** are the parameters after the context. The result is a tensor, and others",
+        "  come by `out_...`, where the header says no other.",
+        "- **Result** is its shape; `broadcast` is NumPy's rule.",
+        "- **Types**: floats are f32, f16, bf16; integers are i64, i32, i8, u8; plain is every "
+        "type",
+        "  but the quantised ones. After `->` stands the result's type, if it is not the "
+        "operands'.",
+        "- **Storage**: `new` memory; `moved x`: the op may work in place if x came by "
+        "`berth_move`",
+        "  and nobody else can see its storage; `a view` shares the operand's storage; `workspace`",
+        "  is memory that the op takes and gives back, planned like any other.",
+        "- **NumPy** and **PyTorch** have the same under these names; `F` is "
+        "`torch.nn.functional`.",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        puts(lines[i]);
 }
 
 static void print_family(const char* path) {

@@ -117,7 +117,7 @@ const berth_op_doc berth_op_docs[] = {
     {"chunk", "view", "parts of x along `dim`", "any", "np.array_split(x, chunks, dim)", "torch.chunk(x, chunks, dim)"},
     {"transpose", "view", "x with two dimensions swapped", PLAIN, "x.swapaxes(a, b)", "x.transpose(a, b)"},
     {"permute", "view", "x's dimensions in another order", PLAIN, "x.transpose(order)", "x.permute(order)"},
-    {"flip", "view", "x", PLAIN, "np.flip(x, dims)", "torch.flip(x, dims), which copies"},
+    {"flip", "view", "x", PLAIN, "np.flip(x, dims)", "torch.flip(x, dims)"},
     {"expand", "view", "`dims`", PLAIN, "np.broadcast_to(x, dims)", "x.expand(dims)"},
     {"squeeze", "view", "x without dimensions of size 1", PLAIN, "x.squeeze(dims)", "x.squeeze(dim)"},
     {"unsqueeze", "view", "x with a dimension of size 1 at `dim`", PLAIN, "np.expand_dims(x, dim)", "x.unsqueeze(dim)"},
