@@ -203,31 +203,28 @@ VF_INLINE vf vf_remainder(vf a, vf b) {
 
 BINARY_F32_ROW(remainder, vf_remainder(a, b))
 
-/// The quotient in `real`, of which the whole part is exact. By 0, which has none, and by -1, where
-/// it may overflow, it is that by 1: the remainder is 0.
-#define REMAINDER_ROW(type, real)                                                                  \
+/// Integers as `wide`, their quotient in `real`, of which the whole part is exact. A divisor of 0,
+/// which has none, or of -1, where it may overflow, counts as 1: the remainder is 0.
+#define REMAINDER_ROW(type, wide, real)                                                            \
     static void remainder_##type(void* out, const void* left, const void* right, int64_t count) {  \
         type* to = out;                                                                            \
         const type* from_a = left;                                                                 \
         const type* from_b = right;                                                                \
         VF_EACH_APART                                                                              \
-        for (int64_t i = 0; i < count; ++i) {                                                      \
-            const type a = from_a[i];                                                              \
-            const type b = from_b[i] == 0 || from_b[i] == -1 ? 1 : from_b[i];                      \
-            const type quotient = (type)((real)a / (real)b);                                       \
-            const type rest = (type)(a - quotient * b);                                            \
-            to[i] = (type)(rest + (rest != 0 && (rest ^ b) < 0 ? b : 0));                          \
+        for (int64_t i = 0; i < count; ++i) { /* without branches */                               \
+            const wide a = from_a[i];                                                              \
+            const wide divisor = from_b[i];                                                        \
+            const wide is_trivial = -(wide)((divisor == 0) | (divisor == -1));                     \
+            const wide b = (divisor & ~is_trivial) | (1 & is_trivial);                             \
+            const wide rest = a - (wide)((real)a / (real)b) * b;                                   \
+            const wide is_turned = -(wide)((rest != 0) & ((rest ^ b) < 0));                        \
+            to[i] = (type)(rest + (b & is_turned));                                                \
         }                                                                                          \
     }
 
-REMAINDER_ROW(int32_t, double)
-REMAINDER_ROW(int64_t, int64_t)
-REMAINDER_ROW(int8_t, float)
-
-// x rem 0 is 0 here too
-BINARY_ROW(remainder_uint8_t,
-           uint8_t,
-           uint8_t,
-           b == 0 ? 0 : a - (uint8_t)((float)a / (float)(b == 0 ? 1 : b)) * b)
+REMAINDER_ROW(int32_t, int32_t, double)
+REMAINDER_ROW(int64_t, int64_t, int64_t)
+REMAINDER_ROW(int8_t, int32_t, float)
+REMAINDER_ROW(uint8_t, int32_t, float)
 
 #endif // BERTH_DEVICE_CPU_KERNEL_POWER_ROWS_H
