@@ -15,7 +15,6 @@ typedef enum berth_operand_form {
 typedef struct berth_operand {
     berth_walk walk;
     berth_dtype dtype; ///< of the values
-    bool is_cast;      ///< the operand's own type is another
     bool is_widened;   ///< the values are halves, and wanted as f32
     bool is_direct;    ///< the values may be used where they lie
     bool is_constant;  ///< one value over and over: chunks are all the same
