@@ -12,7 +12,7 @@ static bool run(berth_context* ctx, berth_tensor* w, int64_t length) {
     berth_tensor* h = berth_silu(ctx, berth_move(berth_linear(ctx, x, w, NULL)));
     x = berth_add(ctx, berth_move(x), berth_move(h));
     x = berth_reshape(ctx, berth_move(x), 1, (int64_t[]){-1});
-    berth_tensor* mean = berth_mean(ctx, berth_move(x), 0, false);
+    berth_tensor* mean = berth_mean(ctx, berth_move(x), BERTH_DIMS(0), false);
     float value = 0.0f; // should become 1 + silu(1) = 1.73106
     bool is_read = mean != NULL && berth_tensor_read(mean, &value, sizeof value) == BERTH_OK;
     berth_release(mean);

@@ -66,9 +66,19 @@
 #define BERTH_OP_MAP_REDUCE(X)       \
     X(SUM,         "sum")            \
     X(MEAN,        "mean")           \
+    X(PROD,        "prod")           \
     X(MAX,         "max")            \
+    X(MIN,         "min")            \
     X(ARGMAX,      "argmax")         \
+    X(ARGMIN,      "argmin")         \
+    X(VAR,         "var")            \
+    X(LOGSUMEXP,   "logsumexp")      \
+    X(ANY,         "any")            \
+    X(ALL,         "all")            \
     X(SOFTMAX,     "softmax")        \
+    X(LOG_SOFTMAX, "log_softmax")    \
+    X(CUMSUM,      "cumsum")         \
+    X(LAYER_NORM,  "layer_norm")     \
     X(RMS_NORM,    "rms_norm")
 
 #define BERTH_OP_MAP_MODEL(X)        \

@@ -6,12 +6,12 @@
 // allows it may be given output 0 exactly in the place of one operand (same address, same bytes,
 // both contiguous; dtypes may differ only if their sizes agree). Inputs may have any strides (0 and
 // negative too) unless said otherwise. Zero-sized tensors are valid everywhere and give zero-sized
-// results (a sum over nothing is 0, a mean NaN, softmax of nothing nothing; max and argmax over an
-// empty dimension are refused by the checks). f16 and bf16 are computed in f32 and rounded once, to
-// nearest even. Integer arithmetic wraps.
+// results. f16 and bf16 are computed in f32 and rounded once, to nearest even. Integer arithmetic
+// wraps.
 #ifndef BERTH_BASE_OP_PARAMS_H
 #define BERTH_BASE_OP_PARAMS_H
 
+#include "berth/dims.h"
 #include "berth/op.h"
 
 /// FILL: outputs[0] of any plain dtype and shape, no inputs. Every element is `value` converted to
@@ -91,24 +91,36 @@ typedef struct berth_affine_params {
     float shift;
 } berth_affine_params;
 
-/// SUM MEAN MAX ARGMAX: over one dimension `dim` (normalised, 0 <= dim < rank); with keepdim the
-/// output keeps it with size 1. SUM: f32 f16 bf16 i32 i64 (floats accumulate in f32 in a fixed
-/// order that depends only on the reduced length); MEAN: floats; MAX: f32 f16 bf16 i32 i64 (NaN
-/// wins); ARGMAX: same inputs, output i64, the first of equals (the first NaN wins).
+/// SUM MEAN PROD MAX MIN ARGMAX ARGMIN VAR LOGSUMEXP ANY ALL: over the dimensions that `dims` names
+/// (each exists and is named once; base/dims.h), all of them if it names none; with keepdim the
+/// output keeps them with size 1. The bits of an output depend on its elements and their row-major
+/// order alone.
+/// SUM PROD: any plain type; floats keep theirs, integers and bool give i64. MEAN LOGSUMEXP:
+/// floats. VAR: floats; the squared deviations from the mean, summed, over max(0, elements -
+/// `correction`). MAX MIN: any plain type; NaN wins. ARGMAX ARGMIN: any plain type, one dimension
+/// or all, output i64: the first of equals (the first NaN wins). ANY ALL: any plain type (NaN is
+/// true), output bool. Over no element: 0, NaN, 1, refused (MAX .. ARGMIN), NaN, -infinity, false,
+/// true.
+///
+/// SOFTMAX LOG_SOFTMAX: floats; over the one dimension named, maximum subtracted. May be in place.
+/// CUMSUM: types as of SUM; along the one dimension named, floats added in double in an order that
+/// depends on their place along it. May be in place. `keepdim` unused by all three.
 typedef struct berth_reduce_params {
-    int32_t dim;
+    berth_dims dims;
     bool keepdim;
+    double correction; ///< VAR only
 } berth_reduce_params;
 
-/// SOFTMAX: over one dimension of f32 f16 bf16, maximum subtracted. May be in place. `keepdim`
-/// unused.
-///
-/// RMS_NORM: inputs x [..., E] floats with last stride 1, weight [E] f32 or x's dtype, contiguous.
-/// y = x / sqrt(mean(x^2) + eps) * weight, in f32, each row's sum in a fixed order. May be in
-/// place.
-typedef struct berth_rms_norm_params {
+/// RMS_NORM: inputs x [..., E] floats, optional weight [E] floats. y = x / sqrt(mean(x^2) + eps) *
+/// weight.
+/// LAYER_NORM: inputs x [..., E] floats, then weight and bias [E] floats where they are.
+/// y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias, var without correction.
+/// Both in f32, each row's sums in a fixed order. May be in place.
+typedef struct berth_norm_params {
     float eps;
-} berth_rms_norm_params;
+    bool has_weight;
+    bool has_bias; ///< LAYER_NORM only
+} berth_norm_params;
 
 /// MATMUL (no params): a [..., M, K] x b [..., K, N] -> [..., M, N], leading dims broadcast; a of
 /// rank 1 is a row and b of rank 1 a column that the output does not have. Both of one type: f32,

@@ -9,6 +9,8 @@
 #define PROMOTED_NUMBERS "plain, not both bool -> promoted"
 #define PREDICATE "plain -> bool"
 #define ONE_DIM "x without `dim`, or 1 there"
+#define REDUCED "x without `dims`, or 1 there"
+#define SUMMED "floats; integers, bool -> i64"
 
 // clang-format off
 const berth_op_doc berth_op_docs[] = {
@@ -73,12 +75,22 @@ const berth_op_doc berth_op_docs[] = {
     {"outer", "outer", "[M, N]", PROMOTED, "np.outer(a, b)", "torch.outer(a, b)"},
 
     // reductions and norms
-    {"sum", "sum", ONE_DIM, NUMBERS, "x.sum(dim, keepdims=)", "x.sum(dim, keepdim)"},
-    {"mean", "mean", ONE_DIM, FLOATS, "x.mean(dim, keepdims=)", "x.mean(dim, keepdim)"},
-    {"max", "max", ONE_DIM, NUMBERS, "x.max(dim, keepdims=)", "x.amax(dim, keepdim)"},
-    {"argmax", "argmax", ONE_DIM, NUMBERS " -> i64", "x.argmax(dim, keepdims=)", "x.argmax(dim, keepdim)"},
+    {"sum", "sum", REDUCED, SUMMED, "x.sum(dims, keepdims=)", "x.sum(dims, keepdim)"},
+    {"prod", "prod", REDUCED, SUMMED, "x.prod(dims, keepdims=)", "x.prod(dim, keepdim)"},
+    {"mean", "mean", REDUCED, FLOATS, "x.mean(dims, keepdims=)", "x.mean(dims, keepdim)"},
+    {"var", "var", REDUCED, FLOATS, "x.var(dims, ddof=correction, keepdims=)", "x.var(dims, correction=, keepdim=)"},
+    {"max", "max", REDUCED, PLAIN, "x.max(dims, keepdims=)", "x.amax(dims, keepdim)"},
+    {"min", "min", REDUCED, PLAIN, "x.min(dims, keepdims=)", "x.amin(dims, keepdim)"},
+    {"argmax", "argmax", ONE_DIM, PLAIN " -> i64", "x.argmax(dim, keepdims=)", "x.argmax(dim, keepdim)"},
+    {"argmin", "argmin", ONE_DIM, PLAIN " -> i64", "x.argmin(dim, keepdims=)", "x.argmin(dim, keepdim)"},
+    {"any", "any", REDUCED, PREDICATE, "x.any(dims, keepdims=)", "x.any(dims, keepdim)"},
+    {"all", "all", REDUCED, PREDICATE, "x.all(dims, keepdims=)", "x.all(dims, keepdim)"},
+    {"logsumexp", "logsumexp", REDUCED, FLOATS, "scipy.special.logsumexp(x, dims, keepdims=)", "torch.logsumexp(x, dims, keepdim)"},
+    {"cumsum", "cumsum", "x", SUMMED, "x.cumsum(dim)", "x.cumsum(dim)"},
     {"softmax", "softmax", "x", FLOATS, "scipy.special.softmax(x, dim)", "torch.softmax(x, dim)"},
-    {"rms_norm", "rms_norm", "x", FLOATS, "-", "F.rms_norm(x, weight.shape, weight, eps)"},
+    {"log_softmax", "log_softmax", "x", FLOATS, "scipy.special.log_softmax(x, dim)", "torch.log_softmax(x, dim)"},
+    {"layer_norm", "layer_norm", "x", FLOATS, "-", "F.layer_norm(x, x.shape[-1:], weight, bias, eps)"},
+    {"rms_norm", "rms_norm", "x", FLOATS, "-", "F.rms_norm(x, x.shape[-1:], weight, eps)"},
 
     // products and models
     {"matmul", "matmul", "[..., M, N], leading dimensions broadcast; vectors as in NumPy", "floats, integers", "a @ b", "torch.matmul(a, b)"},

@@ -102,10 +102,20 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     // reductions and norms
     ROW(SUM,        1, 1,    0,             sum,         NULL),
     ROW(MEAN,       1, 1,    0,             mean,        NULL),
-    ROW(MAX,        1, 1,    0,             max,         NULL),
-    ROW(ARGMAX,     1, 1,    0,             argmax,      NULL),
+    ROW(PROD,       1, 1,    0,             sum,         NULL),
+    ROW(MAX,        1, 1,    0,             extreme,     NULL),
+    ROW(MIN,        1, 1,    0,             extreme,     NULL),
+    ROW(ARGMAX,     1, 1,    0,             place,       NULL),
+    ROW(ARGMIN,     1, 1,    0,             place,       NULL),
+    ROW(VAR,        1, 1,    0,             var,         NULL),
+    ROW(LOGSUMEXP,  1, 1,    0,             mean,        NULL),
+    ROW(ANY,        1, 1,    0,             truth,       NULL),
+    ROW(ALL,        1, 1,    0,             truth,       NULL),
     ROW(SOFTMAX,    1, 1,    IN_PLACE,      softmax,     NULL),
-    ROW(RMS_NORM,   2, 2,    IN_PLACE,      rms_norm,    NULL),
+    ROW(LOG_SOFTMAX, 1, 1,   IN_PLACE,      softmax,     NULL),
+    ROW(CUMSUM,     1, 1,    IN_PLACE,      cumsum,      NULL),
+    ROW(LAYER_NORM, 1, 3,    IN_PLACE,      layer_norm,  NULL),
+    ROW(RMS_NORM,   1, 2,    IN_PLACE,      rms_norm,    NULL),
 
     // products, attention
     ROW(MATMUL,     2, 2,    0,             matmul,      berth_cpu_matmul_scratch),

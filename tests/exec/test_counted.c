@@ -15,7 +15,7 @@ static float select_below(berth_context* ctx, int64_t n, int64_t marked) {
     berth_tensor* y = berth_masked_select(ctx, berth_move(x), berth_move(mask));
     if (y != NULL) assert_int_equal(berth_tensor_count(y), marked);
     berth_tensor* z = berth_affine(ctx, y, 2, 1);
-    berth_tensor* sum = berth_sum(ctx, z, 0, false);
+    berth_tensor* sum = berth_sum(ctx, z, BERTH_DIMS(0), false);
     berth_release_all(y, z);
     float value = -1;
     if (sum != NULL && berth_tensor_read(sum, &value, sizeof value) != BERTH_OK) value = -1;

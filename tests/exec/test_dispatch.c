@@ -200,7 +200,7 @@ static void zero_sized_tensors_go_through_every_kind_of_op(void** state) {
     berth_tensor* x = berth_zeros(ctx, BERTH_F32, 2, (int64_t[]){0, 4});
     berth_tensor* w = berth_ones(ctx, BERTH_F32, 2, (int64_t[]){3, 4});
     berth_tensor* y = berth_linear(ctx, x, w, NULL);
-    berth_tensor* s = berth_sum(ctx, y, 0, false);
+    berth_tensor* s = berth_sum(ctx, y, BERTH_DIMS(0), false);
     assert_context_ok(ctx);
     exec_kit_expect(s, (float[]){0, 0, 0}, 3);
     berth_tensor* c = berth_cat(ctx, (berth_tensor* const[]){x, w}, 2, 0);

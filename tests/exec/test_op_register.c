@@ -422,7 +422,7 @@ static float run_step(berth_context* ctx, const berth_op* const ops[3], int64_t 
     berth_tensor* y = scale(ctx, ops[swapped ? 1 : 0], berth_move(x), 2);
     berth_tensor* reversed = berth_apply(ctx, ops[2], &y, 1, NULL, 0, more);
     reversed = scale(ctx, ops[1], berth_move(reversed), 1);
-    berth_tensor* sum = berth_sum(ctx, reversed, 0, false);
+    berth_tensor* sum = berth_sum(ctx, reversed, BERTH_DIMS(0), false);
     float value;
     assert_context_ok(ctx);
     assert_ok(berth_tensor_read(sum, &value, sizeof value));

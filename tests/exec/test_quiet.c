@@ -137,7 +137,7 @@ static bool run_token(layer* l) {
     berth_tensor* y = attend(l, x);
     mark(l, 3);
     berth_tensor* z = feed_forward(l, y);
-    berth_tensor* most = berth_max(ctx, z, 1, false);
+    berth_tensor* most = berth_max(ctx, z, BERTH_DIMS(1), false);
     berth_release_all(x, y, z);
     const bool is_read = berth_tensor_read(most, &best, sizeof best) == BERTH_OK;
     berth_release(most);

@@ -83,7 +83,7 @@ static void run_with_failures(berth_context* ctx, int64_t length, bool fails) {
     }
     for (int i = 0; i < COUNT; ++i) {
         berth_tensor* largest = berth_reshape(ctx, made[i], 1, (int64_t[]){-1});
-        largest = berth_max(ctx, berth_move(largest), 0, false);
+        largest = berth_max(ctx, berth_move(largest), BERTH_DIMS(0), false);
         exec_kit_expect(largest, (float[]){(float)i}, 1);
         berth_release_all(largest, made[i]);
     }
@@ -103,7 +103,7 @@ static void foreign_memory_without_bytes_may_be_at_null(void** state) {
     berth_tensor* x =
         berth_tensor_from_memory(ctx, NULL, 0, BERTH_F32, 2, (int64_t[]){0, 3}, false, NULL, NULL);
     berth_tensor* both = berth_cat(ctx, (berth_tensor* const[]){x, x}, 2, 0);
-    berth_tensor* sum = berth_sum(ctx, x, 0, false);
+    berth_tensor* sum = berth_sum(ctx, x, BERTH_DIMS(0), false);
     exec_kit_expect(sum, (float[]){0, 0, 0}, 3);
     assert_ok(berth_tensor_read(x, NULL, 0));
     assert_int_equal(berth_tensor_dim(both, 0), 0);

@@ -11,7 +11,7 @@ static berth_tensor* run_chain(berth_context* ctx, int64_t n) {
     berth_tensor* square = berth_mul(ctx, two, two);
     berth_tensor* y = berth_add(ctx, berth_move(square), x);
     berth_release_all(x, two);
-    berth_tensor* sum = berth_sum(ctx, berth_move(y), 0, false);
+    berth_tensor* sum = berth_sum(ctx, berth_move(y), BERTH_DIMS(0), false);
     assert_context_ok(ctx);
     assert_ok(berth_step_end(ctx));
     return sum;
@@ -141,7 +141,7 @@ static berth_tensor* run_nested(berth_context* ctx, int64_t n, int rounds) {
     berth_tensor* kept = exec_kit_ramp(ctx, 1, n);
     for (int i = 0; i < rounds; ++i)
         total = berth_add(ctx, berth_move(total), berth_move(run_chain(ctx, n)));
-    berth_tensor* sum = berth_sum(ctx, berth_move(kept), 0, false);
+    berth_tensor* sum = berth_sum(ctx, berth_move(kept), BERTH_DIMS(0), false);
     total = berth_add(ctx, berth_move(total), berth_move(sum));
     assert_ok(berth_step_end(ctx));
     return total;

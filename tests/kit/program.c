@@ -192,7 +192,7 @@ static void run_reduction(program* p, uint32_t slot) {
         put(p, to, berth_rms_norm(p->ctx, operand(p, slot), weight, 1e-5f));
         berth_release(weight);
     } else if (op == 2) {
-        put(p, to, berth_sum(p->ctx, operand(p, slot), dim, true));
+        put(p, to, berth_sum(p->ctx, operand(p, slot), BERTH_DIMS(dim), true));
     } else if (berth_tensor_count(x) > 0) {
         berth_tensor* index = berth_argmax(p->ctx, x, dim, false);
         digest(p, index);

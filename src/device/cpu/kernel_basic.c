@@ -96,18 +96,27 @@ void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void*
     }
 }
 
+/// Where items [begin, begin + count) lie one behind the other, NULL if they do not.
+static const unsigned char* run_at(const berth_walk* walk, int64_t begin, int64_t count) {
+    const int32_t last = walk->rank - 1;
+    if (last < 0 || count <= 0) return walk->data;
+    if (walk->strides[last] != walk->item_bytes) return NULL;
+    if (last == 0) return walk->data + begin * walk->item_bytes;
+    if (begin % walk->dims[last] + count > walk->dims[last]) return NULL;
+    return berth_walk_at(walk, begin);
+}
+
 const void* berth_walk_as(
     const berth_walk* walk, berth_dtype dtype, int64_t begin, int64_t count, void* buffer) {
-    const bool contiguous = berth_walk_is_contiguous(walk);
-    const unsigned char* direct = walk->data + begin * walk->item_bytes;
+    const unsigned char* direct = run_at(walk, begin, count);
     if (walk->dtype == dtype) {
-        if (contiguous) return direct;
+        if (direct != NULL) return direct;
         berth_walk_copy(walk, begin, count, buffer);
         return buffer;
     }
     _Alignas(64) int64_t gathered[BERTH_CHUNK];
-    if (!contiguous) berth_walk_copy(walk, begin, count, gathered);
-    const void* from = contiguous ? (const void*)direct : gathered;
+    if (direct == NULL) berth_walk_copy(walk, begin, count, gathered);
+    const void* from = direct != NULL ? (const void*)direct : gathered;
     berth_convert_plain(walk->dtype, dtype, from, buffer, count);
     return buffer;
 }

@@ -113,8 +113,8 @@ void berth_cpu_fill_copy_kernels(berth_kernel* table);      ///< COPY
 void berth_cpu_fill_gather_kernels(berth_kernel* table);    ///< EMBEDDING GATHER .. INDEX_SELECT
 void berth_cpu_fill_scatter_kernels(berth_kernel* table);   ///< INDEX_COPY SCATTER SCATTER_ADD
 void berth_cpu_fill_binary_kernels(berth_kernel* table);    ///< ADD .. OUTER
-void berth_cpu_fill_reduce_kernels(berth_kernel* table);    ///< SUM MEAN MAX ARGMAX SOFTMAX
-void berth_cpu_fill_norm_kernels(berth_kernel* table);      ///< RMS_NORM ROPE
+void berth_cpu_fill_reduce_kernels(berth_kernel* table);    ///< SUM .. CUMSUM
+void berth_cpu_fill_norm_kernels(berth_kernel* table);      ///< LAYER_NORM RMS_NORM ROPE
 void berth_cpu_fill_attention_kernels(berth_kernel* table); ///< ATTENTION
 void berth_cpu_fill_sort_kernels(berth_kernel* table);      ///< SORT ARGSORT TOPK
 void berth_cpu_fill_select_kernels(berth_kernel* table);    ///< NONZERO MASKED_SELECT UNIQUE
@@ -122,8 +122,10 @@ void berth_cpu_fill_select_kernels(berth_kernel* table);    ///< NONZERO MASKED_
 /// UNIQUE.
 void berth_cpu_unique(const berth_op_call* call);
 
-/// SOFTMAX.
+/// SOFTMAX, LOG_SOFTMAX, CUMSUM.
 void berth_cpu_softmax(const berth_op_call* call);
+void berth_cpu_log_softmax(const berth_op_call* call);
+void berth_cpu_cumsum(const berth_op_call* call);
 /// ROPE.
 void berth_cpu_rope(const berth_op_call* call);
 

@@ -52,9 +52,6 @@ typedef enum berth_unary {
     BERTH_UNARY_INT_COUNT = BERTH_UNARY_EXP, ///< the first ones take integers as they are
 } berth_unary;
 
-/// Of a row reduced in 16 partial results (S2 of kernel_basic_simd.h).
-#define BERTH_PARTIALS 16
-
 /// out[i] = a[i] op b[i]; `out` may be `a` or `b`, or else overlaps neither.
 typedef void (*berth_binary_fn)(void* out, const void* a, const void* b, int64_t count);
 
@@ -106,22 +103,6 @@ typedef struct berth_basic_rows {
     berth_test_fn is_above[4]; ///< >
     berth_test_fn is_below[4]; ///< <
     void (*affine)(float* out, const float* x, int64_t count, float scale, float shift);
-
-    /// partial[i % 16] += x[i]
-    void (*sum)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
-    /// partial[i % 16] += x[i]^2
-    void (*sum_squares)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
-    /// partial[i % 16] = max(partial[i % 16], x[i]); NaN wins
-    void (*max)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
-    /// out[i] = e^(x[i] - shift); partial[i % 16] += out[i]; `out` may be `x`
-    void (*sum_exp)(
-        float partial[BERTH_PARTIALS], float* out, const float* x, int64_t count, float shift);
-    /// The sum of 16 partial sums in a fixed order.
-    float (*sum_partials)(const float partial[BERTH_PARTIALS]);
-    /// The largest of 16 partial results; NaN wins.
-    float (*max_partials)(const float partial[BERTH_PARTIALS]);
-    /// out[i] = x[i] * scale * weight[i], from the left; `out` may be `x`
-    void (*scale_by)(float* out, const float* x, const float* weight, int64_t count, float scale);
 
     /// Sine and cosine, in f32, of angles in radians of any size.
     void (*sincos)(const double* angle, float* out_sin, float* out_cos, int64_t count);

@@ -272,4 +272,20 @@ VF_INLINE float vf_max(const vf partial[VF_PARTIAL_VECTORS]) {
     return x[0];
 }
 
+/// The least of the partial results, or a NaN if there is one.
+VF_INLINE float vf_min(const vf partial[VF_PARTIAL_VECTORS]) {
+    vf x = partial[0];
+    for (int32_t i = 1; i < VF_PARTIAL_VECTORS; ++i)
+        x = vf_min_nan(x, partial[i]);
+#if VF_LANES == 16
+    x = vf_min_nan(x, VF_SWAP_8(x));
+#endif
+#if VF_LANES >= 8
+    x = vf_min_nan(x, VF_SWAP_4(x));
+#endif
+    x = vf_min_nan(x, VF_SWAP_2(x));
+    x = vf_min_nan(x, VF_SWAP_1(x));
+    return x[0];
+}
+
 #endif // BERTH_DEVICE_CPU_KERNEL_BASIC_SIMD_H

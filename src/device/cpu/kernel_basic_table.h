@@ -6,9 +6,8 @@
 
 #include "device/cpu/kernel_attention_rows.h"
 #include "device/cpu/kernel_binary_rows.h"
-#include "device/cpu/kernel_norm_rows.h"
 #include "device/cpu/kernel_power_rows.h"
-#include "device/cpu/kernel_reduce_rows.h"
+#include "device/cpu/kernel_rope_rows.h"
 #include "device/cpu/kernel_unary_rows.h"
 
 #define BINARY_INT_TABLE(type)                                                                     \
@@ -100,13 +99,6 @@ const berth_basic_rows BERTH_BASIC_ROWS = {
     .is_above = {[1] = is_above_uint16_t, [2] = is_above_uint32_t},
     .is_below = {[1] = is_below_uint16_t, [2] = is_below_uint32_t},
     .affine = affine_row,
-    .sum = sum_row,
-    .sum_squares = sum_squares_row,
-    .max = max_row,
-    .sum_exp = sum_exp_row,
-    .sum_partials = sum_partials,
-    .max_partials = max_partials,
-    .scale_by = scale_by_row,
     .sincos = sincos_row,
     .rotate_pairs = rotate_pairs_row,
     .rotate_halves = rotate_halves_row,

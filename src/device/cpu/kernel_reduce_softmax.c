@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// SOFTMAX over one dimension: the largest, the sum of e^(x - largest), the quotients.
+// SOFTMAX and LOG_SOFTMAX over one dimension: the largest, the sum of e^(x - largest), then the
+// quotients or x - largest - log sum.
 //
-// Sums go as in kernel_reduce.c: blocks of BERTH_CHUNK elements in 16 partial results, the blocks
+// Sums go as in kernel_reduce.h: blocks of BERTH_CHUNK elements in 16 partial results, the blocks
 // added in double; columns side by side where the dimension is not the last, with the same bits.
-// The powers are kept in an f32 output; for narrower outputs, which would round them, they are
-// computed again.
-#include "base/op_params.h"
+// For softmax in f32 the powers are kept in the output; narrower outputs would round them, and
+// log_softmax still needs the operand that it may be in the place of.
+#include <math.h>
+
+#include "base/dims.h"
 #include "device/cpu/kernel_reduce.h"
 
 #define LEAST 16384
@@ -16,38 +19,69 @@ typedef struct softmax_job {
     unsigned char* out;
     berth_dtype dtype;
     int64_t bytes; ///< an element
+    bool is_log;
+    bool keeps_powers; ///< in the output
 } softmax_job;
 
-/// Where the powers of items from `at` on go: the output if it is f32, else `buffer`.
+/// Where the powers of items from `at` on go: the output if it keeps them, else `buffer`.
 static float* powers(const softmax_job* job, int64_t at, float* buffer) {
-    if (job->dtype != BERTH_F32) return buffer;
+    if (!job->keeps_powers) return buffer;
     return (float*)(void*)(job->out + at * job->bytes);
 }
 
 // --- The last dimension --------------------------------------------------------------------------
 
+static float largest_of_line(const softmax_job* job, int64_t first) {
+    float largest = -INFINITY;
+    for (int64_t at = 0; at < job->from.cut.size; at += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, job->from.cut.size - at);
+        const float value = berth_reduced_extreme(&job->from, first + at, count, false);
+        if (value > largest || isnan(value)) largest = value;
+        if (isnan(largest)) break;
+    }
+    return largest;
+}
+
+/// The powers of `count` items from `at` on, and their sum.
+static float* line_powers(const softmax_job* job,
+                          int64_t at,
+                          int64_t count,
+                          float largest,
+                          float* buffer,
+                          double* total) {
+    float partial[BERTH_PARTIALS] = {0};
+    float* power = powers(job, at, buffer);
+    const float* x = berth_walk_f32(&job->from.x, at, count, buffer);
+    job->from.rows->sum_exp(partial, power, x, count, largest);
+    *total += (double)job->from.rows->sum_partials(partial);
+    return power;
+}
+
 static void softmax_line(const softmax_job* job, int64_t first) {
     float buffer[BERTH_CHUNK];
-    const float largest = berth_reduced_max_line(&job->from, first);
+    const float largest = largest_of_line(job, first);
+    const int64_t size = job->from.cut.size;
     double total = 0.0;
-    for (int64_t at = 0; at < job->from.cut.size; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, job->from.cut.size - at);
-        const float* x = berth_walk_f32(&job->from.x, first + at, count, buffer);
-        float partial[BERTH_PARTIALS] = {0};
-        job->from.rows->sum_exp(partial, powers(job, first + at, buffer), x, count, largest);
-        total += (double)job->from.rows->sum_partials(partial);
-    }
+    for (int64_t at = 0; at < size; at += BERTH_CHUNK)
+        line_powers(
+            job, first + at, berth_min_i64(BERTH_CHUNK, size - at), largest, buffer, &total);
     const float scale = (float)(1.0 / total);
-    for (int64_t at = 0; at < job->from.cut.size; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, job->from.cut.size - at);
-        float* power = powers(job, first + at, buffer);
-        if (job->dtype != BERTH_F32) {
-            float unused[BERTH_PARTIALS] = {0};
+    const float log_total = (float)log(total);
+    for (int64_t at = 0; at < size; at += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, size - at);
+        unsigned char* out = job->out + (first + at) * job->bytes;
+        float* to = job->dtype == BERTH_F32 ? (float*)(void*)out : buffer;
+        if (job->is_log) {
             const float* x = berth_walk_f32(&job->from.x, first + at, count, buffer);
-            job->from.rows->sum_exp(unused, power, x, count, largest);
+            job->from.rows->subtract(to, x, count, largest, log_total);
+        } else {
+            double unused = 0.0;
+            const float* power =
+                job->keeps_powers ? to
+                                  : line_powers(job, first + at, count, largest, buffer, &unused);
+            job->from.basic->affine(to, power, count, scale, 0.0f);
         }
-        job->from.rows->affine(power, power, count, scale, 0.0f);
-        berth_store_f32(job->dtype, power, job->out + (first + at) * job->bytes, count);
+        berth_store_f32(job->dtype, to, out, count);
     }
 }
 
@@ -58,42 +92,61 @@ static float* tile_powers(
     const softmax_job* job, int64_t at, int64_t width, const float* largest, float* buffer) {
     const float* x = berth_walk_f32(&job->from.x, at, width, buffer);
     float* power = powers(job, at, buffer);
-    job->from.rows->binary_f32[BERTH_BINARY_SUB](power, x, largest, width);
-    job->from.rows->unary[BERTH_UNARY_EXP](power, power, width);
+    job->from.basic->binary_f32[BERTH_BINARY_SUB](power, x, largest, width);
+    job->from.basic->unary[BERTH_UNARY_EXP](power, power, width);
     return power;
 }
 
-static void sum_tile(
-    const softmax_job* job, int64_t first, int64_t width, const float* largest, float* scale) {
-    double total[TILE] = {0};
-    float partial[BERTH_PARTIALS][TILE] = {{0}};
+/// The powers' sums, a block of rows at a time.
+static void tile_sums(
+    const softmax_job* job, int64_t first, int64_t width, const float* largest, double* total) {
+    const berth_reduced* from = &job->from;
+    berth_tile_partials partial;
     float buffer[BERTH_CHUNK];
-    for (int64_t r = 0; r < job->from.cut.size; ++r) {
-        const int64_t at = first + r * job->from.cut.inner_count;
-        const float* power = tile_powers(job, at, width, largest, buffer);
-        float* sums = partial[r % BERTH_PARTIALS];
-        job->from.rows->binary_f32[BERTH_BINARY_ADD](sums, sums, power, width);
-        if ((r + 1) % BERTH_CHUNK == 0) berth_reduced_collapse(&job->from, partial, total, width);
+    for (int64_t begin = 0; begin < from->cut.size; begin += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, from->cut.size - begin);
+        berth_reduced_clear(partial, count, width);
+        for (int64_t r = 0; r < count; ++r) {
+            const int64_t at = first + (begin + r) * from->cut.inner_count;
+            const float* power = tile_powers(job, at, width, largest, buffer);
+            float* sums = partial[r % BERTH_PARTIALS];
+            from->basic->binary_f32[BERTH_BINARY_ADD](sums, sums, power, width);
+        }
+        berth_reduced_collapse(from, partial, count, width);
+        for (int64_t c = 0; c < width; ++c)
+            total[c] += (double)partial[0][c];
     }
-    if (job->from.cut.size % BERTH_CHUNK != 0)
-        berth_reduced_collapse(&job->from, partial, total, width);
-    for (int64_t c = 0; c < width; ++c)
-        scale[c] = (float)(1.0 / total[c]);
+}
+
+/// Row `at` of the result; `last` is log sum, or 1 / sum.
+static void finish_tile_row(
+    const softmax_job* job, int64_t at, int64_t width, const float* largest, const float* last) {
+    const berth_binary_fn* binary = job->from.basic->binary_f32;
+    float buffer[BERTH_CHUNK];
+    unsigned char* out = job->out + at * job->bytes;
+    float* to = job->dtype == BERTH_F32 ? (float*)(void*)out : buffer;
+    if (job->is_log) {
+        const float* x = berth_walk_f32(&job->from.x, at, width, buffer);
+        binary[BERTH_BINARY_SUB](to, x, largest, width);
+        binary[BERTH_BINARY_SUB](to, to, last, width);
+    } else {
+        const float* power = job->keeps_powers ? to : tile_powers(job, at, width, largest, buffer);
+        binary[BERTH_BINARY_MUL](to, power, last, width);
+    }
+    berth_store_f32(job->dtype, to, out, width);
 }
 
 static void softmax_tile(const softmax_job* job, int64_t first, int64_t width) {
     float largest[TILE];
-    float scale[TILE];
-    float buffer[BERTH_CHUNK];
-    berth_reduced_max_tile(&job->from, first, width, largest);
-    sum_tile(job, first, width, largest, scale);
-    for (int64_t r = 0; r < job->from.cut.size; ++r) {
-        const int64_t at = first + r * job->from.cut.inner_count;
-        float* power = powers(job, at, buffer);
-        if (job->dtype != BERTH_F32) power = tile_powers(job, at, width, largest, buffer);
-        job->from.rows->binary_f32[BERTH_BINARY_MUL](power, power, scale, width);
-        berth_store_f32(job->dtype, power, job->out + at * job->bytes, width);
-    }
+    float last[TILE];
+    double total[TILE] = {0};
+    const berth_reduced* from = &job->from;
+    berth_reduced_tile_extreme(from, first, from->cut.size, width, false, largest);
+    tile_sums(job, first, width, largest, total);
+    for (int64_t c = 0; c < width; ++c)
+        last[c] = (float)(job->is_log ? log(total[c]) : 1.0 / total[c]);
+    for (int64_t r = 0; r < from->cut.size; ++r)
+        finish_tile_row(job, first + r * from->cut.inner_count, width, largest, last);
 }
 
 static void softmax_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
@@ -114,17 +167,23 @@ static void softmax_range(void* data, int64_t begin, int64_t end, uint32_t worke
     }
 }
 
-void berth_cpu_softmax(const berth_op_call* call) {
+static void run_softmax(const berth_op_call* call, bool is_log) {
     const berth_reduce_params* params = call->params;
+    const berth_view* x = &call->inputs[0];
     const berth_view* out = &call->outputs[0];
     softmax_job job = {
         .out = out->data,
         .dtype = out->dtype,
         .bytes = berth_dtype_bytes(out->dtype),
+        .is_log = is_log,
+        .keeps_powers = out->dtype == BERTH_F32 && !is_log,
     };
-    berth_reduced_init(&job.from, &call->inputs[0], params->dim);
+    berth_reduced_init(&job.from, x, berth_dims_mask(&params->dims, x->rank));
     if (job.from.cut.size == 0) return;
     const int64_t grain = job.from.cut.inner_count == 1 ? 1 : TILE;
     const int64_t columns = job.from.cut.outer_count * job.from.cut.inner_count;
     berth_run_range(call, columns, grain, 1 + LEAST / job.from.cut.size, softmax_range, &job);
 }
+
+void berth_cpu_softmax(const berth_op_call* call) { run_softmax(call, false); }
+void berth_cpu_log_softmax(const berth_op_call* call) { run_softmax(call, true); }

@@ -1,27 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of RMS norm and of rotary embedding; included by the file of each instruction set.
-#ifndef BERTH_DEVICE_CPU_KERNEL_NORM_ROWS_H
-#define BERTH_DEVICE_CPU_KERNEL_NORM_ROWS_H
+// Rows of rotary embedding; included by the file of each instruction set.
+#ifndef BERTH_DEVICE_CPU_KERNEL_ROPE_ROWS_H
+#define BERTH_DEVICE_CPU_KERNEL_ROPE_ROWS_H
 
 #include <math.h>
 
 #include "device/cpu/kernel_basic_rows.h"
 #include "device/cpu/kernel_basic_simd.h"
 #include "device/cpu/kernel_trig.h"
-
-static void scale_by_row(
-    float* out, const float* from, const float* weight, int64_t count, float scale) {
-    const vf scales = vf_set(scale);
-    int64_t i = 0;
-    for (; i + VF_LANES <= count; i += VF_LANES) {
-        vf_store(out + i, vf_load(from + i) * scales * vf_load(weight + i));
-    }
-    if (i < count) {
-        const vf x = vf_load_part(from + i, count - i);
-        const vf w = vf_load_part(weight + i, count - i);
-        vf_store_part(out + i, x * scales * w, count - i);
-    }
-}
 
 static void sincos_row(const double* restrict angle,
                        float* restrict out_sin,
@@ -72,4 +58,4 @@ static void rotate_halves_row(
     }
 }
 
-#endif // BERTH_DEVICE_CPU_KERNEL_NORM_ROWS_H
+#endif // BERTH_DEVICE_CPU_KERNEL_ROPE_ROWS_H

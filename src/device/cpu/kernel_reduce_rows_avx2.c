@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows that reduce for AVX2 and FMA.
+#define BERTH_REDUCE_ROWS berth_reduce_rows_avx2
+#include "device/cpu/kernel_reduce_table.h"
