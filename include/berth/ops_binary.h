@@ -14,7 +14,7 @@ extern "C" {
 /// a + b; of two bools: a or b.
 BERTH_API berth_tensor* berth_add(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 
-/// a - b; not of two bools.
+/// a - b; not of two bools (PyTorch: not of any).
 BERTH_API berth_tensor* berth_sub(berth_context* ctx, berth_tensor* a, berth_tensor* b);
 
 /// a * b; of two bools: a and b.
