@@ -11,7 +11,9 @@
 #define BERTH_OP_MAP_CREATE(X)       \
     X(FILL,        "full")           \
     X(ARANGE,      "arange")         \
-    X(RANDOM,      "random")
+    X(RAND,        "rand")           \
+    X(RANDN,       "randn")          \
+    X(RANDINT,     "randint")
 
 #define BERTH_OP_MAP_UNARY(X)        \
     X(CAST,        "cast")           \

@@ -23,7 +23,8 @@ typedef struct berth_fill_params {
     int64_t dims[BERTH_MAX_RANK];
 } berth_fill_params;
 
-/// ARANGE: outputs[0] is [count]: element i is start + i * step, for f32, i32, i64.
+/// ARANGE: outputs[0] is [count] of any plain type but bool: element i is start + i * step in
+/// double, converted as by CAST.
 typedef struct berth_arange_params {
     double start;
     double step;
@@ -31,18 +32,28 @@ typedef struct berth_arange_params {
     berth_dtype dtype;
 } berth_arange_params;
 
-/// RANDOM: outputs[0] f32/f16/bf16 of any shape, no inputs. Element i depends on seed and i alone
-/// (a counter-based generator, so any split over threads gives the same bits).
-/// normal == false: uniform in [low, high); else normal with mean `low` and deviation `high`.
+/// RAND RANDN: outputs[0] f32/f16/bf16 of any shape, no inputs. Element i depends on seed and i
+/// alone (a counter-based generator, so any split over threads gives the same bits).
+/// RAND: uniform in [low, high); RANDN: normal with mean `low` and deviation `high`.
 typedef struct berth_random_params {
     uint64_t seed;
     float low;
     float high;
-    bool normal;
     uint8_t dtype;
     int16_t rank;
     int64_t dims[BERTH_MAX_RANK];
 } berth_random_params;
+
+/// RANDINT: outputs[0] i32/i64/i8/u8 of any shape, no inputs: each of the integers of [low, high),
+/// which the type holds, with the same probability; element i depends on seed and i alone.
+typedef struct berth_randint_params {
+    uint64_t seed;
+    int64_t low;
+    int64_t high;
+    berth_dtype dtype;
+    int32_t rank;
+    int64_t dims[BERTH_MAX_RANK];
+} berth_randint_params;
 
 /// COPY (no params): inputs[0] copied to a contiguous output of the same dtype and shape. Quantised
 /// inputs have last stride 1.

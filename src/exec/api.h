@@ -5,13 +5,6 @@
 
 #include "exec/exec_impl.h"
 
-/// Ops without operands: the shape travels in the parameters, so it is checked before it is copied.
-/// False if the op must return NULL.
-bool berth_api_check_new_shape(berth_context* ctx,
-                               const char* op,
-                               int32_t rank,
-                               const int64_t* dims);
-
 /// Makes a dimension that counts from the end count from the start. One that does not exist stays
 /// what it is: the checks refuse it.
 int32_t berth_api_normalize_dim(const berth_tensor* tagged, int32_t dim);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks and shape rules of creation.
+#include <inttypes.h>
 #include <math.h>
 
 #include "base/op_params.h"
@@ -12,17 +13,38 @@ berth_status berth_infer_fill(berth_op_call* call) {
 
 berth_status berth_infer_arange(berth_op_call* call) {
     const berth_arange_params* params = call->params;
-    if (params->dtype != BERTH_F32 && params->dtype != BERTH_I32 && params->dtype != BERTH_I64)
-        return berth_op_fail(BERTH_ERR_UNSUPPORTED, "the type must be f32, i32 or i64");
+    if (params->dtype == BERTH_BOOL)
+        return berth_infer_refuse_dtype(params->dtype, "any float or integer type");
     return berth_infer_set_new(&call->outputs[0], params->dtype, 1, &params->count);
 }
 
 berth_status berth_infer_random(berth_op_call* call) {
     const berth_random_params* params = call->params;
     const berth_dtype dtype = (berth_dtype)params->dtype;
-    if (berth_dtype_query_info(dtype) == NULL || !berth_dtype_is_float(dtype))
-        return berth_op_fail(BERTH_ERR_UNSUPPORTED, "the type must be f32, f16 or bf16");
+    if (!berth_dtype_is_float(dtype)) return berth_infer_refuse_dtype(dtype, "f32, f16 or bf16");
     if (!isfinite(params->low) || !isfinite(params->high))
-        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "the distribution is not finite");
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "a distribution of %g and %g is not finite",
+                             (double)params->low,
+                             (double)params->high);
     return berth_infer_set_new(&call->outputs[0], dtype, params->rank, params->dims);
+}
+
+berth_status berth_infer_randint(berth_op_call* call) {
+    const berth_randint_params* params = call->params;
+    if (!berth_dtype_is_integer(params->dtype))
+        return berth_infer_refuse_dtype(params->dtype, "i32, i64, i8 or u8");
+    if (params->low >= params->high)
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "there is no integer in [%" PRId64 ", %" PRId64 ")",
+                             params->low,
+                             params->high);
+    if (params->low < berth_dtype_lowest(params->dtype) ||
+        params->high - 1 > berth_dtype_highest(params->dtype))
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "[%" PRId64 ", %" PRId64 ") does not fit %s",
+                             params->low,
+                             params->high,
+                             berth_dtype_info_of(params->dtype)->name);
+    return berth_infer_set_new(&call->outputs[0], params->dtype, params->rank, params->dims);
 }

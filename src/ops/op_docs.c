@@ -19,10 +19,13 @@ const berth_op_doc berth_op_docs[] = {
     {"zeros", "full", "`dims`", PLAIN, "np.zeros(dims, dtype)", "torch.zeros(dims, dtype=)"},
     {"ones", "full", "`dims`", PLAIN, "np.ones(dims, dtype)", "torch.ones(dims, dtype=)"},
     {"full", "full", "`dims`", PLAIN, "np.full(dims, value, dtype)", "torch.full(dims, value, dtype=)"},
-    {"arange", "arange", "[ceil((stop - start) / step)]", "f32, i32, i64",
+    {"scalar", "full", "[]", PLAIN, "np.array(value, dtype)", "torch.tensor(value, dtype=)"},
+    {"from_data", "full", "`dims`", PLAIN, "np.array(data, dtype)", "torch.tensor(data, dtype=)"},
+    {"arange", "arange", "[ceil((stop - start) / step)]", "floats, integers",
      "np.arange(start, stop, step, dtype)", "torch.arange(start, stop, step, dtype=)"},
-    {"rand", "random", "`dims`", FLOATS, "rng.uniform(low, high, dims)", "torch.rand(dims) * (high - low) + low"},
-    {"randn", "random", "`dims`", FLOATS, "rng.normal(mean, deviation, dims)", "torch.randn(dims) * deviation + mean"},
+    {"rand", "rand", "`dims`", FLOATS, "rng.uniform(low, high, dims)", "torch.rand(dims) * (high - low) + low"},
+    {"randn", "randn", "`dims`", FLOATS, "rng.normal(mean, deviation, dims)", "torch.randn(dims) * deviation + mean"},
+    {"randint", "randint", "`dims`", "integers", "rng.integers(low, high, dims, dtype)", "torch.randint(low, high, dims, dtype=)"},
 
     // one operand
     {"cast", "cast", "x", "plain, quantised -> floats", "x.astype(dtype)", "x.to(dtype)"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FILL ARANGE RANDOM COPY CAT against element by element definitions.
+// COPY CAT against element by element definitions.
 #include "device/kernel_kit.h"
 
 #include "device/cpu/kernel_convert.h"
@@ -8,100 +8,6 @@ static const berth_dtype plain[] = {
     BERTH_F32, BERTH_F16, BERTH_BF16, BERTH_I32, BERTH_I64, BERTH_U8, BERTH_BOOL, BERTH_I8};
 static const berth_dtype floats[] = {BERTH_F32, BERTH_F16, BERTH_BF16};
 enum { PLAIN = sizeof plain / sizeof plain[0] };
-
-// --- Made from nothing ---------------------------------------------------------------------------
-
-static void fill_writes_the_converted_value_everywhere(void** state) {
-    (void)state;
-    const double values[] = {0.0, 1.0, -2.75, 300.0, 1e10, (double)NAN};
-    const double as_i32[] = {0, 1, -2, 300, INT32_MAX, 0};
-    const double as_i64[] = {0, 1, -2, 300, 1e10, 0};
-    const double as_u8[] = {0, 1, 0, 255, 255, 0};
-    const double as_i8[] = {0, 1, -2, 127, 127, 0};
-    for (int t = 0; t < 8; ++t) {
-        for (int v = 0; v < 6; ++v) {
-            const int64_t dims[2] = {v == 0 ? 300 : 3, 257};
-            kit_tensor out = kit_contiguous(plain[t], 2, dims);
-            const berth_fill_params params = {.value = values[v], .dtype = plain[t]};
-            berth_op_call call = {.params = &params};
-            kit_run_everywhere(BERTH_OP_FILL, &call, &out, true, false, NULL);
-            double expected = values[v];
-            if (plain[t] == BERTH_I32) expected = as_i32[v];
-            if (plain[t] == BERTH_I64) expected = as_i64[v];
-            if (plain[t] == BERTH_U8) expected = as_u8[v];
-            if (plain[t] == BERTH_I8) expected = as_i8[v];
-            if (plain[t] == BERTH_BOOL) expected = values[v] != 0.0;
-            if (plain[t] == BERTH_F16 && v == 4) expected = (double)INFINITY;
-            for (int64_t i = 0; i < kit_count(&out.view); ++i) {
-                kit_expect(&out.view, i, expected, fabs(expected) * 0x1p-9);
-            }
-            kit_free(&out);
-        }
-    }
-}
-
-static void arange_counts_from_start_by_step(void** state) {
-    (void)state;
-    const berth_dtype dtypes[] = {BERTH_F32, BERTH_I32, BERTH_I64};
-    for (int t = 0; t < 3; ++t) {
-        const int64_t count = 70000;
-        const berth_arange_params params = {.start = -5, .step = 3, .count = count};
-        kit_tensor out = kit_contiguous(dtypes[t], 1, &count);
-        berth_op_call call = {.params = &params};
-        kit_run_everywhere(BERTH_OP_ARANGE, &call, &out, true, false, NULL);
-        for (int64_t i = 0; i < count; ++i)
-            kit_expect(&out.view, i, (double)(3 * i - 5), 0);
-        kit_free(&out);
-    }
-}
-
-static void random_numbers_have_the_asked_distribution(void** state) {
-    (void)state;
-    const int64_t count = 100000;
-    for (int t = 0; t < 3; ++t) {
-        for (int normal = 0; normal < 2; ++normal) {
-            const berth_random_params params = {
-                .seed = 42, .low = 1.0f, .high = 3.0f, .normal = normal == 1};
-            kit_tensor out = kit_contiguous(floats[t], 1, &count);
-            berth_op_call call = {.params = &params};
-            kit_run_everywhere(BERTH_OP_RANDOM, &call, &out, true, false, NULL);
-            double sum = 0;
-            double squares = 0;
-            for (int64_t i = 0; i < count; ++i) {
-                const double x = kit_get(&out.view, i);
-                if (normal == 0) assert_true(x >= 1.0 && x < 3.0);
-                sum += x;
-                squares += x * x;
-            }
-            const double mean = sum / (double)count;
-            const double deviation = sqrt(squares / (double)count - mean * mean);
-            assert_true(fabs(mean - (normal == 1 ? 1.0 : 2.0)) < 0.03);
-            assert_true(fabs(deviation - (normal == 1 ? 3.0 : 2.0 / sqrt(12.0))) < 0.03);
-            kit_free(&out);
-        }
-    }
-}
-
-static void a_random_element_depends_on_seed_and_place_alone(void** state) {
-    (void)state;
-    const int64_t counts[2] = {5000, 7};
-    kit_tensor whole = kit_contiguous(BERTH_F32, 1, &counts[0]);
-    kit_tensor part = kit_contiguous(BERTH_F32, 1, &counts[1]);
-    berth_random_params params = {.seed = 9, .low = -1.0f, .high = 1.0f};
-    berth_op_call call = {.params = &params};
-    kit_run_everywhere(BERTH_OP_RANDOM, &call, &whole, true, false, NULL);
-    kit_run_everywhere(BERTH_OP_RANDOM, &call, &part, true, false, NULL);
-    assert_memory_equal(whole.view.data, part.view.data, part.bytes);
-    params.seed = 10;
-    kit_run_everywhere(BERTH_OP_RANDOM, &call, &part, true, false, NULL);
-    for (int64_t i = 0; i < 7; ++i) {
-        for (int64_t j = 0; j < 5000; ++j) { // nor is it the same sequence, shifted
-            assert_true(kit_get(&part.view, i) != kit_get(&whole.view, j));
-        }
-    }
-    kit_free(&whole);
-    kit_free(&part);
-}
 
 // --- Moved ---------------------------------------------------------------------------------------
 
@@ -286,10 +192,6 @@ static void every_op_but_matrix_products_has_a_kernel(void** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fill_writes_the_converted_value_everywhere),
-        cmocka_unit_test(arange_counts_from_start_by_step),
-        cmocka_unit_test(random_numbers_have_the_asked_distribution),
-        cmocka_unit_test(a_random_element_depends_on_seed_and_place_alone),
         cmocka_unit_test(copies_have_every_element_in_its_place),
         cmocka_unit_test(turned_matrices_of_every_element_size_are_copied),
         cmocka_unit_test(reversed_and_repeated_rows_are_copied),

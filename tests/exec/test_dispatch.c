@@ -176,7 +176,7 @@ static void a_moved_operand_is_consumed_although_an_error_sticks(void** state) {
 static void absurd_shapes_are_refused_by_name(void** state) {
     berth_context* ctx = ((exec_kit*)*state)->ctx;
     assert_null(berth_zeros(ctx, BERTH_F32, 2, (int64_t[]){INT64_MAX, 2}));
-    assert_context_fails(ctx, BERTH_ERR_OVERFLOW, "full");
+    assert_context_fails(ctx, BERTH_ERR_OVERFLOW, "zeros");
     assert_null(berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){-1}));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "negative");
     assert_null(berth_zeros(ctx, BERTH_F32, 9, (int64_t[9]){0}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors made from nothing: FILL ARANGE RANDOM; and NOOP.
+// Tensors made from nothing: FILL ARANGE RAND RANDN RANDINT; and NOOP.
 #include <math.h>
 #include <string.h>
 
@@ -21,20 +21,15 @@ static int64_t saturate(double value, int64_t low, int64_t high) {
 
 /// Writes one element of `dtype`.
 static void store_double(berth_dtype dtype, double value, void* target) {
-    const int64_t whole = saturate(value, INT64_MIN, INT64_MAX);
     const float narrow = (float)value;
     if (berth_dtype_is_float(dtype)) {
-        berth_convert_query_from_f32(dtype)(&narrow, target, 1);
+        berth_store_f32(dtype, &narrow, target, 1);
     } else if (dtype == BERTH_BOOL) {
         *(uint8_t*)target = value != 0.0;
-    } else if (dtype == BERTH_I8) {
-        *(int8_t*)target = (int8_t)saturate(value, INT8_MIN, INT8_MAX);
-    } else if (dtype == BERTH_U8) {
-        *(uint8_t*)target = (uint8_t)saturate(value, 0, UINT8_MAX);
-    } else if (dtype == BERTH_I32) {
-        *(int32_t*)target = (int32_t)saturate(value, INT32_MIN, INT32_MAX);
     } else {
-        *(int64_t*)target = whole;
+        const int64_t whole =
+            saturate(value, berth_dtype_lowest(dtype), berth_dtype_highest(dtype));
+        berth_store_i64(dtype, &whole, target, 1);
     }
 }
 
@@ -88,30 +83,74 @@ typedef struct arange_job {
     double start;
     double step;
     berth_dtype dtype;
+    int64_t bytes;  ///< an element
+    bool is_whole;  ///< integers below 2^53 in magnitude all along
+    int64_t lowest; ///< of the type, if it is one of integers
+    int64_t highest;
 } arange_job;
+
+static void arange_floats(const arange_job* job, int64_t at, int64_t count) {
+    float values[BERTH_CHUNK];
+    const double start = job->start, step = job->step;
+    const double first = (double)at;
+    for (int32_t i = 0; i < (int32_t)count; ++i)
+        values[i] = (float)(start + (first + (double)i) * step);
+    berth_store_f32(job->dtype, values, job->out + at * job->bytes, count);
+}
+
+static void arange_integers(const arange_job* job, int64_t at, int64_t count) {
+    int64_t values[BERTH_CHUNK];
+    if (job->is_whole) {
+        const int64_t step = (int64_t)job->step;
+        const int64_t first = (int64_t)job->start + at * step;
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t value = first + i * step;
+            const int64_t above = value > job->lowest ? value : job->lowest;
+            values[i] = above < job->highest ? above : job->highest;
+        }
+    } else {
+        for (int64_t i = 0; i < count; ++i)
+            values[i] =
+                saturate(job->start + (double)(at + i) * job->step, job->lowest, job->highest);
+    }
+    berth_store_i64(job->dtype, values, job->out + at * job->bytes, count);
+}
 
 static void arange_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const arange_job* job = data;
-    const int64_t bytes = berth_dtype_bytes(job->dtype);
-    for (int64_t i = begin; i < end; ++i) {
-        store_double(job->dtype, job->start + (double)i * job->step, job->out + i * bytes);
+    for (int64_t at = begin; at < end; at += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, end - at);
+        if (berth_dtype_is_float(job->dtype))
+            arange_floats(job, at, count);
+        else
+            arange_integers(job, at, count);
     }
 }
+
+static bool is_whole(double value) { return value == floor(value) && fabs(value) <= 0x1p53; }
 
 static void kernel_arange(const berth_op_call* call) {
     const berth_arange_params* params = call->params;
     const berth_view* out = &call->outputs[0];
+    const double last = params->start + (double)params->count * params->step;
     arange_job job = {
         .out = out->data,
         .start = params->start,
         .step = params->step,
         .dtype = out->dtype,
+        .bytes = berth_dtype_bytes(out->dtype),
+        .is_whole = is_whole(params->start) && is_whole(params->step) && is_whole(last),
     };
-    berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, arange_range, &job);
+    if (!berth_dtype_is_float(out->dtype)) {
+        job.lowest = berth_dtype_lowest(out->dtype);
+        job.highest = berth_dtype_highest(out->dtype);
+    }
+    berth_run_range(call, params->count, GRAIN, CHEAP_LEAST, arange_range, &job);
 }
 
-// --- RANDOM --------------------------------------------------------------------------------------
+// --- RAND RANDN
+// -----------------------------------------------------------------------------------
 
 typedef struct random_job {
     unsigned char* out;
@@ -122,6 +161,8 @@ typedef struct random_job {
     berth_dtype dtype;
     int64_t bytes; ///< an element
 } random_job;
+
+#define GOLDEN 0x9e3779b97f4a7c15u // 2^64 over the golden ratio: SplitMix64's step
 
 /// Spreads every bit over the word: the multiply-xorshift finaliser of SplitMix64 (Steele, Lea,
 /// Flood 2014).
@@ -134,8 +175,10 @@ static uint64_t mix(uint64_t x) {
 /// 64 random bits for element `index`: SplitMix64's output number index + 1 from a state that is
 /// the mixed seed, so that neighbouring seeds do not give shifted sequences.
 static uint64_t random_bits(uint64_t key, int64_t index) {
-    return mix(key + ((uint64_t)index + 1) * 0x9e3779b97f4a7c15u);
+    return mix(key + ((uint64_t)index + 1) * GOLDEN);
 }
+
+static uint64_t random_key(uint64_t seed) { return mix(seed + GOLDEN); }
 
 /// Uniform in [low, high): 24 bits of the word.
 static float random_uniform(const random_job* job, uint64_t bits) {
@@ -181,19 +224,76 @@ static void random_range(void* data, int64_t begin, int64_t end, uint32_t worker
     }
 }
 
-static void kernel_random(const berth_op_call* call) {
+static void run_random(const berth_op_call* call, bool normal) {
     const berth_random_params* params = call->params;
     const berth_view* out = &call->outputs[0];
     random_job job = {
         .out = out->data,
-        .key = mix(params->seed + 0x9e3779b97f4a7c15u),
+        .key = random_key(params->seed),
         .low = (double)params->low,
         .high = (double)params->high,
-        .normal = params->normal,
+        .normal = normal,
         .dtype = out->dtype,
         .bytes = berth_dtype_bytes(out->dtype),
     };
     berth_run_range(call, berth_view_count(out), GRAIN, GRAIN, random_range, &job);
+}
+
+static void kernel_rand(const berth_op_call* call) { run_random(call, false); }
+static void kernel_randn(const berth_op_call* call) { run_random(call, true); }
+
+// --- RANDINT -------------------------------------------------------------------------------------
+
+typedef struct randint_job {
+    unsigned char* out;
+    uint64_t key;
+    uint64_t low; ///< as an int64_t
+    uint64_t span;
+    berth_dtype dtype;
+    int64_t bytes; ///< an element
+} randint_job;
+
+__extension__ typedef unsigned __int128 wide;
+
+/// One of 0 .. span - 1, by Lemire's method (2019): the high half of bits * span, but for the few
+/// bits of which one result would have more than another; they are drawn anew.
+static uint64_t random_below(uint64_t bits, uint64_t span) {
+    wide product = (wide)bits * span;
+    if ((uint64_t)product < span) {
+        const uint64_t excess = (0 - span) % span; // 2^64 mod span
+        while ((uint64_t)product < excess) {
+            bits = mix(bits + GOLDEN);
+            product = (wide)bits * span;
+        }
+    }
+    return (uint64_t)(product >> 64);
+}
+
+static void randint_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
+    (void)worker;
+    const randint_job* job = data;
+    int64_t values[BERTH_CHUNK];
+    for (int64_t at = begin; at < end; at += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, end - at);
+        for (int64_t i = 0; i < count; ++i)
+            values[i] =
+                (int64_t)(job->low + random_below(random_bits(job->key, at + i), job->span));
+        berth_store_i64(job->dtype, values, job->out + at * job->bytes, count);
+    }
+}
+
+static void kernel_randint(const berth_op_call* call) {
+    const berth_randint_params* params = call->params;
+    const berth_view* out = &call->outputs[0];
+    randint_job job = {
+        .out = out->data,
+        .key = random_key(params->seed),
+        .low = (uint64_t)params->low,
+        .span = (uint64_t)params->high - (uint64_t)params->low,
+        .dtype = out->dtype,
+        .bytes = berth_dtype_bytes(out->dtype),
+    };
+    berth_run_range(call, berth_view_count(out), GRAIN, GRAIN, randint_range, &job);
 }
 
 // --- NOOP ----------------------------------------------------------------------------------------
@@ -203,6 +303,8 @@ static void kernel_noop(const berth_op_call* call) { (void)call; }
 void berth_cpu_fill_create_kernels(berth_kernel* table) {
     table[BERTH_OP_FILL] = kernel_fill;
     table[BERTH_OP_ARANGE] = kernel_arange;
-    table[BERTH_OP_RANDOM] = kernel_random;
+    table[BERTH_OP_RAND] = kernel_rand;
+    table[BERTH_OP_RANDN] = kernel_randn;
+    table[BERTH_OP_RANDINT] = kernel_randint;
     table[BERTH_OP_NOOP] = kernel_noop;
 }
