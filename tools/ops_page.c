@@ -137,13 +137,15 @@ static const berth_op_doc* find_doc(const char* name) {
     return NULL;
 }
 
+/// The first row of that name; others of the same name do more of the same.
 static const berth_op_desc* find_row(const char* name) {
+    const berth_op_desc* first = NULL;
     for (size_t i = 0; i < BERTH_OP_COUNT; i++) {
         if (strcmp(berth_op_table[i].name, name) != 0) continue;
         is_documented[i] = true;
-        return &berth_op_table[i];
+        if (first == NULL) first = &berth_op_table[i];
     }
-    return NULL;
+    return first;
 }
 
 /// What the flags of a row say of the storage of its result.

@@ -15,11 +15,44 @@ BERTH_API berth_tensor* berth_contiguous(berth_context* ctx, berth_tensor* x);
 /// A contiguous copy, always.
 BERTH_API berth_tensor* berth_copy(berth_context* ctx, berth_tensor* x);
 
-/// 1 to BERTH_OP_MAX_INPUTS tensors of one dtype and shape but for `dim`, one after another.
+/// `count` (>= 1) plain tensors of one shape but for `dim`, one after another, in the type that
+/// theirs are promoted to. Unlike in PyTorch an empty tensor needs a fitting shape, too.
 BERTH_API berth_tensor* berth_cat(berth_context* ctx,
                                   berth_tensor* const* tensors,
                                   size_t count,
                                   int32_t dim);
+
+/// `count` (>= 1) plain tensors of one shape along a new dimension, number `dim` of the result
+/// (negative: from its end), in the type that theirs are promoted to.
+BERTH_API berth_tensor* berth_stack(berth_context* ctx,
+                                    berth_tensor* const* tensors,
+                                    size_t count,
+                                    int32_t dim);
+
+/// x plain, `times[d]` (>= 0) times along dimension d, for times [rank], rank >= x's: its
+/// dimensions are the last ones, as in PyTorch (NumPy's tile).
+BERTH_API berth_tensor* berth_repeat(berth_context* ctx,
+                                     berth_tensor* x,
+                                     int32_t rank,
+                                     const int64_t* times);
+
+/// x plain, moved on by `shift` places along `dim`; what is moved beyond the end comes in at the
+/// beginning. For more dimensions, roll again.
+BERTH_API berth_tensor* berth_roll(berth_context* ctx, berth_tensor* x, int64_t shift, int32_t dim);
+
+/// x plain, with elements `value` (converted as by berth_full) around it: pads [pad_count] are
+/// pairs of how many come before and behind, from the last dimension backwards, for as many
+/// dimensions as there are pairs. Numbers below 0 take elements away. PyTorch's F.pad in mode
+/// constant.
+BERTH_API berth_tensor* berth_pad(
+    berth_context* ctx, berth_tensor* x, int32_t pad_count, const int64_t* pads, double value);
+
+/// x plain, [..., M, N], with 0 above the diagonal that begins `diagonal` columns right of the
+/// first (negative: below it).
+BERTH_API berth_tensor* berth_tril(berth_context* ctx, berth_tensor* x, int64_t diagonal);
+
+/// As berth_tril, with 0 below that diagonal.
+BERTH_API berth_tensor* berth_triu(berth_context* ctx, berth_tensor* x, int64_t diagonal);
 
 // Ops that follow indices, of i32 or i64, counted from 0: PyTorch's, and as there a negative index
 // is out of range. An index out of range is an error where the device computes at once in memory

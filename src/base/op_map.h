@@ -92,6 +92,14 @@
 #define BERTH_OP_MAP_INDEX(X)        \
     X(COPY,        "contiguous")     \
     X(CAT,         "cat")            \
+    X(CAT_MORE,    "cat")            \
+    X(STACK,       "stack")          \
+    X(STACK_MORE,  "stack")          \
+    X(ROLL,        "roll")           \
+    X(REPEAT,      "repeat")         \
+    X(PAD,         "pad")            \
+    X(TRIL,        "tril")           \
+    X(TRIU,        "triu")           \
     X(EMBEDDING,   "embedding")      \
     X(GATHER,      "gather")         \
     X(TAKE_ALONG,  "take_along")     \

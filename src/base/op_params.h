@@ -194,11 +194,47 @@ typedef struct berth_index_params {
     int32_t dim;
 } berth_index_params;
 
-/// CAT: 1 to BERTH_OP_MAX_INPUTS inputs of one plain dtype and rank, equal but at `dim`;
-/// concatenated.
-typedef struct berth_cat_params {
+/// CAT: 1 to BERTH_OP_MAX_INPUTS inputs of plain dtypes and one rank >= 1, equal but at `dim`: one
+/// after another. STACK: inputs of one shape; the output has another dimension before `dim` (0 <=
+/// dim <= rank), where each input takes one place. Elements are converted to the output's dtype as
+/// CAST does. With `total` < 0 the output holds these inputs alone, in the dtype that they are
+/// promoted to; else it has `total` places along `dim`, of which those behind the inputs are left
+/// undefined, and dtype `dtype`. `begin` is 0.
+///
+/// CAT_MORE, STACK_MORE: input 0 (contiguous; output 0 is itself, updated in place by the caller's
+/// doing) is such an output; the others are put into it from place `begin` on, where they fit.
+typedef struct berth_join_params {
     int32_t dim;
-} berth_cat_params;
+    berth_dtype dtype;
+    int64_t total;
+    int64_t begin;
+} berth_join_params;
+
+/// ROLL: out[.., (i + shift) mod size, ..] = x[.., i, ..] along `dim` of any plain dtype.
+typedef struct berth_roll_params {
+    int64_t shift;
+    int32_t dim;
+} berth_roll_params;
+
+/// REPEAT: x of any plain dtype, its shape extended by 1s in front to `rank`, `times[d]` (>= 0)
+/// times along dimension d.
+typedef struct berth_repeat_params {
+    int32_t rank;
+    int64_t times[BERTH_MAX_RANK];
+} berth_repeat_params;
+
+/// PAD: x of any plain dtype with pads[d][0] elements of `value` (as FILL converts it) before and
+/// pads[d][1] behind dimension d; fewer than 0 take elements of x away, no more than there are.
+typedef struct berth_pad_params {
+    double value;
+    int64_t pads[BERTH_MAX_RANK][2];
+} berth_pad_params;
+
+/// TRIL TRIU: x of any plain dtype and rank >= 2: element [.., i, j] stays if j - i <= diagonal
+/// (TRIL) or j - i >= diagonal (TRIU), else it is 0. May be in place.
+typedef struct berth_triangle_params {
+    int64_t diagonal;
+} berth_triangle_params;
 
 /// SORT ARGSORT: any plain dtype, stable along `dim` (0 where the rank is 0), -0 equal to 0, a NaN
 /// above all else. SORT: values like x, and, where two outputs are asked for, their i64 indices

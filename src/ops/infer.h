@@ -48,6 +48,17 @@ berth_status berth_infer_index_select(berth_op_call* call);
 berth_status berth_infer_index_copy(berth_op_call* call);
 berth_status berth_infer_scatter(berth_op_call* call);
 berth_status berth_infer_cat(berth_op_call* call);
+berth_status berth_infer_stack(berth_op_call* call);
+berth_status berth_infer_more(berth_op_call* call);
+berth_status berth_infer_roll(berth_op_call* call);
+berth_status berth_infer_repeat(berth_op_call* call);
+berth_status berth_infer_pad(berth_op_call* call);
+berth_status berth_infer_triangle(berth_op_call* call);
+
+/// Adds operand `number` to what CAT or STACK joins along `dim`: checks it against `out`, which the
+/// operands before have left, and extends that. Number 0 makes `out`.
+berth_status berth_infer_join(
+    berth_view* out, const berth_view* x, size_t number, int32_t dim, bool is_stack);
 berth_status berth_infer_sort(berth_op_call* call);
 berth_status berth_infer_argsort(berth_op_call* call);
 berth_status berth_infer_topk(berth_op_call* call);

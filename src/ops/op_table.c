@@ -127,7 +127,15 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
 
     // layout and indices
     ROW(COPY,       1, 1,    0,             copy,        NULL),
-    ROW(CAT,        1, BERTH_OP_MAX_INPUTS, 0, cat,      NULL),
+    ROW(CAT,        1, BERTH_OP_MAX_INPUTS, 0, cat,       NULL),
+    ROW(CAT_MORE,   2, BERTH_OP_MAX_INPUTS, UPDATES, more, NULL),
+    ROW(STACK,      1, BERTH_OP_MAX_INPUTS, 0, stack,     NULL),
+    ROW(STACK_MORE, 2, BERTH_OP_MAX_INPUTS, UPDATES, more, NULL),
+    ROW(ROLL,       1, 1,    0,             roll,        NULL),
+    ROW(REPEAT,     1, 1,    0,             repeat,      NULL),
+    ROW(PAD,        1, 1,    0,             pad,         NULL),
+    ROW(TRIL,       1, 1,    IN_PLACE,      triangle,    NULL),
+    ROW(TRIU,       1, 1,    IN_PLACE,      triangle,    NULL),
 
     // indices
     ROW_INDEX(EMBEDDING,    2, 0,       embedding,    embedding),

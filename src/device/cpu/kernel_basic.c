@@ -187,7 +187,8 @@ void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     berth_cpu_fill_create_kernels(table);
     berth_cpu_fill_cast_kernels(table);
     berth_cpu_fill_unary_kernels(table);
-    berth_cpu_fill_layout_kernels(table);
+    berth_cpu_fill_join_kernels(table);
+    berth_cpu_fill_fit_kernels(table);
     berth_cpu_fill_binary_kernels(table);
     berth_cpu_fill_copy_kernels(table);
     berth_cpu_fill_gather_kernels(table);

@@ -51,6 +51,13 @@ void berth_copy_run(const void* from, int64_t stride, int64_t bytes, int64_t cou
 /// Writes one item of `bytes` bytes `count` (>= 1) times.
 void berth_fill_run(const void* item, int64_t bytes, int64_t count, void* target);
 
+/// Repeats the first `period_bytes` bytes at `target` (all of them written already) until
+/// `whole_bytes` bytes are there; nothing if there are as many.
+void berth_repeat_run(int64_t period_bytes, int64_t whole_bytes, void* target);
+
+/// Writes one element of a plain type: integers toward zero, saturated, NaN as 0; bool as x != 0.
+void berth_store_double(berth_dtype dtype, double value, void* target);
+
 /// Items [begin, begin + count) of a plain type as elements of plain type `dtype`, as CAST converts
 /// them; count <= BERTH_CHUNK. Where they lie if they lie so, else in `buffer`, of BERTH_CHUNK
 /// elements of either type.
@@ -108,7 +115,8 @@ berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE RAND RANDN RANDINT NOOP
 void berth_cpu_fill_cast_kernels(berth_kernel* table);      ///< CAST
 void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. GELU_TANH
-void berth_cpu_fill_layout_kernels(berth_kernel* table);    ///< CAT
+void berth_cpu_fill_join_kernels(berth_kernel* table);      ///< CAT .. ROLL
+void berth_cpu_fill_fit_kernels(berth_kernel* table);       ///< REPEAT PAD TRIL TRIU
 void berth_cpu_fill_copy_kernels(berth_kernel* table);      ///< COPY
 void berth_cpu_fill_gather_kernels(berth_kernel* table);    ///< EMBEDDING GATHER .. INDEX_SELECT
 void berth_cpu_fill_scatter_kernels(berth_kernel* table);   ///< INDEX_COPY SCATTER SCATTER_ADD

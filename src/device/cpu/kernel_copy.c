@@ -60,22 +60,26 @@ DEFINE_COPY(u16, u16x8)
 DEFINE_COPY(u32, u32x4)
 DEFINE_COPY(u64, u64x2)
 
-void berth_fill_run(const void* item, int64_t bytes, int64_t count, void* target) {
+void berth_repeat_run(int64_t period_bytes, int64_t whole_bytes, void* target) {
     unsigned char* to = target;
-    const size_t whole = (size_t)(count * bytes);
-    if (bytes == 1) {
-        memset(to, *(const unsigned char*)item, whole);
-        return;
-    }
     // the pattern doubles until it fills a few lines, which then repeat
-    size_t pattern = (size_t)bytes, done = pattern;
-    memcpy(to, item, pattern);
+    size_t pattern = (size_t)period_bytes, done = pattern;
+    const size_t whole = (size_t)whole_bytes;
     while (done < whole) {
         const size_t more = pattern < whole - done ? pattern : whole - done;
         memcpy(to + done, to, more);
         done += more;
         if (pattern < 2048) pattern = done;
     }
+}
+
+void berth_fill_run(const void* item, int64_t bytes, int64_t count, void* target) {
+    if (bytes == 1) {
+        memset(target, *(const unsigned char*)item, (size_t)count);
+        return;
+    }
+    memcpy(target, item, (size_t)bytes);
+    berth_repeat_run(bytes, count * bytes, target);
 }
 
 void berth_copy_run(const void* from, int64_t stride, int64_t bytes, int64_t count, void* target) {

@@ -19,8 +19,7 @@ static int64_t saturate(double value, int64_t low, int64_t high) {
     return (int64_t)value;
 }
 
-/// Writes one element of `dtype`.
-static void store_double(berth_dtype dtype, double value, void* target) {
+void berth_store_double(berth_dtype dtype, double value, void* target) {
     const float narrow = (float)value;
     if (berth_dtype_is_float(dtype)) {
         berth_store_f32(dtype, &narrow, target, 1);
@@ -72,7 +71,7 @@ static void kernel_fill(const berth_op_call* call) {
     const berth_fill_params* params = call->params;
     const berth_view* out = &call->outputs[0];
     fill_job job = {.out = out->data, .bytes = berth_dtype_bytes(out->dtype)};
-    store_double(out->dtype, params->value, &job.item);
+    berth_store_double(out->dtype, params->value, &job.item);
     berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, fill_range, &job);
 }
 
