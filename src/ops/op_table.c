@@ -123,7 +123,7 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     ROW(MATMUL,     2, 2,    0,             matmul,      berth_cpu_matmul_scratch),
     ROW(LINEAR,     2, 3,    0,             linear,      berth_cpu_linear_scratch),
     ROW(ROPE,       2, 3,    IN_PLACE,      rope,        NULL),
-    ROW(ATTENTION,  3, 3,    0,             attention,   berth_cpu_attention_scratch),
+    ROW(ATTENTION,  3, 4,    0,             attention,   berth_cpu_attention_scratch),
 
     // layout and indices
     ROW(COPY,       1, 1,    0,             copy,        NULL),
