@@ -142,44 +142,53 @@ DEFINE_SQUARE(square_2, u16x8, 8, LOW_U16, HIGH_U16)
 DEFINE_SQUARE(square_4, u32x4, 4, LOW_U32, HIGH_U32)
 DEFINE_SQUARE(square_8, u64x2, 2, LOW_U64, HIGH_U64)
 
-/// Bytes of a tile's row: every cache line that a tile touches is used whole and once, so lines
-/// that exclude one another from the cache do no harm.
-#define TILE_BYTES 64
-
-/// A tile of TILE_BYTES / bytes rows and columns: staged, so that its rows are written whole.
-#define DEFINE_TILE(bytes)                                                                         \
+/// A tile of `row_bytes` / bytes rows and columns: every cache line that it touches is used whole
+/// and once, so lines that exclude one another from the cache do no harm. Staged, so that its rows
+/// are written whole; what the next tile reads is on its way meanwhile.
+#define DEFINE_TILE(bytes, row_bytes)                                                              \
     static void tile_##bytes(                                                                      \
         const unsigned char* from, int64_t from_stride, unsigned char* to, int64_t to_stride) {    \
-        enum { SIDE = TILE_BYTES / (bytes), LANES = 16 / (bytes) };                                \
-        _Alignas(64) unsigned char staged[SIDE * TILE_BYTES];                                      \
-        for (int64_t i = 0; i < SIDE; i += LANES)                                                  \
+        enum { SIDE = (row_bytes) / (bytes), LANES = 16 / (bytes) };                               \
+        _Alignas(64) unsigned char staged[SIDE * (row_bytes)];                                     \
+        for (int64_t i = 0; i < SIDE; i += LANES) {                                                \
+            for (int64_t k = 0; k < LANES; ++k)                                                    \
+                for (int64_t line = 0; line < (row_bytes); line += 64)                             \
+                    PREFETCH((uintptr_t)from + (uintptr_t)((i + k + SIDE) * from_stride + line));  \
             for (int64_t j = 0; j < SIDE; j += LANES)                                              \
                 square_##bytes(from + i * from_stride + j * (bytes),                               \
                                from_stride,                                                        \
-                               staged + j * TILE_BYTES + i * (bytes),                              \
-                               TILE_BYTES);                                                        \
+                               staged + j * (row_bytes) + i * (bytes),                             \
+                               row_bytes);                                                         \
+        }                                                                                          \
         for (int64_t i = 0; i < SIDE; ++i)                                                         \
-            memcpy(to + i * to_stride, staged + i * TILE_BYTES, TILE_BYTES);                       \
+            memcpy(to + i * to_stride, staged + i * (row_bytes), row_bytes);                       \
     }
-DEFINE_TILE(1)
-DEFINE_TILE(2)
-DEFINE_TILE(4)
-DEFINE_TILE(8)
+#define PREFETCH(address) __builtin_prefetch((const void*)(address), 0, 2)
+enum { TILE_ROW_1 = 64, TILE_ROW_2 = 64, TILE_ROW_4 = 128, TILE_ROW_8 = 128 };
+DEFINE_TILE(1, TILE_ROW_1)
+DEFINE_TILE(2, TILE_ROW_2)
+DEFINE_TILE(4, TILE_ROW_4)
+DEFINE_TILE(8, TILE_ROW_8)
 
 typedef void (*tile_fn)(const unsigned char* from,
                         int64_t from_stride,
                         unsigned char* to,
                         int64_t to_stride);
 
-static tile_fn tile_function(int64_t bytes) {
+/// The tile for items of `bytes` bytes and how many it has in a row.
+static tile_fn tile_function(int64_t bytes, int64_t* out_side) {
     switch (bytes) {
     case 1:
+        *out_side = TILE_ROW_1;
         return tile_1;
     case 2:
+        *out_side = TILE_ROW_2 / 2;
         return tile_2;
     case 4:
+        *out_side = TILE_ROW_4 / 4;
         return tile_4;
     default:
+        *out_side = TILE_ROW_8 / 8;
         return tile_8;
     }
 }
@@ -282,8 +291,7 @@ static void run_turned(const berth_op_call* call, copy_job* job, int32_t turned,
     job->columns = from->dims[last];
     job->row_stride = out_strides[turned];
     job->column_stride = from->strides[last];
-    job->side = TILE_BYTES / from->item_bytes;
-    job->tile = tile_function(from->item_bytes);
+    job->tile = tile_function(from->item_bytes, &job->side);
     const int64_t strips = berth_joint_count(&job->outer) * ceil_div(job->rows, job->side) *
                            ceil_div(job->columns, STRIP_TILES * job->side);
     berth_run_range(call, strips, 1, count < LEAST ? strips + 1 : 1, turn_range, job);
