@@ -278,6 +278,54 @@ static void run_layout(program* p, uint32_t slot) {
     }
 }
 
+/// Reads and writes by an index that is in range by the way it is made.
+static void run_index(program* p, uint32_t slot) {
+    berth_tensor* x = p->slots[slot];
+    const uint32_t to = pick(p, SLOTS);
+    const uint32_t op = pick(p, 4);
+    berth_tensor* index = op == 3 ? berth_arange(p->ctx, 0, 1, 1, BERTH_I32)
+                                  : berth_argsort(p->ctx, x, -1, may(p, 2));
+    if (op == 0) {
+        put(p, to, berth_gather(p->ctx, operand(p, slot), -1, index));
+    } else if (op == 1) {
+        // the source is the target
+        put(p, to, berth_scatter_add(p->ctx, operand(p, slot), -1, index, x));
+    } else if (op == 2) {
+        berth_tensor* y = companion(p, x);
+        berth_tensor* whole = berth_add(p->ctx, x, berth_move(y));
+        put(p, to, berth_scatter(p->ctx, operand(p, slot), -1, index, berth_move(whole)));
+    } else if (berth_tensor_dim(x, 0) > 0) {
+        put(p, to, berth_index_select(p->ctx, operand(p, slot), 0, index));
+    }
+    berth_release(index);
+}
+
+/// The same elements and a few more, elsewhere.
+static void run_arrangement(program* p, uint32_t slot) {
+    enum { PARTS = 11 }; // more than one op joins
+    berth_tensor* x = p->slots[slot];
+    const uint32_t to = pick(p, SLOTS);
+    const uint32_t op = pick(p, 5);
+    if (op == 0) {
+        put(p, to, berth_roll(p->ctx, operand(p, slot), 1 + (int64_t)pick(p, 5), -1));
+    } else if (op == 1) {
+        const int64_t pads[2] = {1, pick(p, 3)};
+        put(p, to, berth_pad(p->ctx, operand(p, slot), 2, pads, 0.5));
+    } else if (op == 2) {
+        int64_t times[BERTH_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+        times[0] = 2;
+        put(p, to, berth_repeat(p->ctx, operand(p, slot), berth_tensor_rank(x), times));
+    } else if (op == 3 && berth_tensor_rank(x) >= 2) {
+        put(p, to, berth_tril(p->ctx, operand(p, slot), (int64_t)pick(p, 3) - 1));
+    } else if (berth_tensor_count(x) * PARTS < LARGEST) {
+        berth_tensor* parts[PARTS];
+        for (size_t i = 0; i < PARTS; ++i)
+            parts[i] = x;
+        berth_tensor* all = berth_stack(p->ctx, parts, PARTS, 0);
+        put(p, to, berth_reshape(p->ctx, berth_move(all), 1, &(int64_t){-1}));
+    }
+}
+
 /// Another context reads a tensor of the first one's; the result belongs to it.
 static void run_elsewhere(program* p, uint32_t slot) {
     berth_tensor* y = berth_affine(p->other, p->slots[slot], 0.5f, 1);
@@ -309,7 +357,7 @@ static void juggle_kept(program* p, uint32_t slot) {
 static void run_op(program* p) {
     const uint32_t slot = pick_slot(p);
     if (p->slots[slot] == NULL) return; // an error sticks
-    switch (pick(p, 11)) {
+    switch (pick(p, 13)) {
     case 0:
     case 1:
     case 2:
@@ -332,6 +380,12 @@ static void run_op(program* p) {
         run_sort(p, slot);
         break;
     case 9:
+        run_index(p, slot);
+        break;
+    case 10:
+        run_arrangement(p, slot);
+        break;
+    case 11:
         berth_release(p->slots[slot]);
         p->slots[slot] = NULL;
         break;
