@@ -59,6 +59,8 @@ berth_status berth_op_fail(berth_status status, const char* format, ...) {
 
 const char* berth_last_error(void) { return detail; }
 
+void berth_error_clear(void) { detail[0] = '\0'; }
+
 _Noreturn void berth_check_failed(const char* condition, const char* file, int line) {
     (void)fprintf(stderr, "berth: broken invariant: %s (%s:%d)\n", condition, file, line);
     abort();

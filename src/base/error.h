@@ -11,6 +11,9 @@ berth_status berth_fail(berth_status status, const char* format, ...) BERTH_PRIN
 /// Puts `format` and ": " in front of this thread's detail text; returns `status`.
 berth_status berth_fail_prefix(berth_status status, const char* format, ...) BERTH_PRINTF(2, 3);
 
+/// Empties this thread's detail text.
+void berth_error_clear(void);
+
 /// Returns from the caller with the status of `expr` unless it is BERTH_OK.
 #define BERTH_TRY(expr)                                                                            \
     do {                                                                                           \

@@ -153,7 +153,9 @@ berth_status berth_context_fail(berth_context* context,
         berth_text_add(&text, i == 0 ? "(" : ", ");
         berth_shape_write(&text, x->dtype, x->rank, x->dims);
     }
-    berth_text_add(&text, "%s: %s", count > 0 ? ")" : "", berth_last_error());
+    const char* reason = berth_last_error();
+    if (reason[0] == '\0') reason = berth_status_text(status);
+    berth_text_add(&text, "%s: %s", count > 0 ? ")" : "", reason);
     return status;
 }
 

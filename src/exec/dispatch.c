@@ -15,7 +15,7 @@ typedef struct op_state {
     berth_tensor* replaced; ///< with REPLACED: operand 0 as it was handed over
     uint32_t in_place;      ///< operand that output 0 continues, or NOT_IN_PLACE
     bool has_shared;        ///< an operand is another context's
-    bool is_counted;        ///< the outputs' sizes are known once the counting kernel has run
+    uint32_t counted;       ///< bit i: output i's size is known once the counting kernel has run
     uint64_t output_bytes[BERTH_OP_MAX_OUTPUTS];
     size_t params_bytes;
     berth_tensor** results; ///< [call.output_count], the caller's
@@ -130,7 +130,7 @@ static bool may_continue(const berth_context* context, const op_state* state, ui
 
 static void choose_in_place(const berth_context* context, op_state* state) {
     state->in_place = NOT_IN_PLACE;
-    if (state->moved == 0 || state->is_counted) return;
+    if (state->moved == 0 || state->counted != 0) return;
     const uint32_t allowed = state->desc->flags & state->moved & IN_PLACE_MASK;
     for (uint32_t i = 0; allowed >> i != 0; ++i) {
         if ((allowed >> i & 1u) == 0 || !may_continue(context, state, i)) continue;
@@ -170,14 +170,16 @@ static void continue_tensor(op_state* state) {
     }
 }
 
-/// True if some size of an output is to be counted.
-static bool is_counted(const berth_op_call* call) {
+/// The outputs of which some size is to be counted, as bits.
+static uint32_t find_counted(const berth_op_call* call) {
+    uint32_t counted = 0;
     for (uint32_t i = 0; i < call->output_count; ++i) {
         const berth_view* out = &call->outputs[i];
-        for (int32_t d = 0; d < out->rank; ++d)
-            if (out->dims[d] == BERTH_DIM_COUNTED) return true;
+        // a rank that makes no sense is refused when the output is laid out
+        for (int32_t d = 0; d < out->rank && d < BERTH_MAX_RANK; ++d)
+            if (out->dims[d] == BERTH_DIM_COUNTED) counted |= UINT32_C(1) << i;
     }
-    return false;
+    return counted;
 }
 
 static berth_status lay_out(op_state* state) {
@@ -201,9 +203,9 @@ static berth_status infer(berth_context* context, op_state* state) {
     BERTH_TRY(desc->infer(&state->call));
     if (desc->check_data != NULL && !berth_device_is_async(context->home.stream->device))
         BERTH_TRY(desc->check_data(&state->call));
-    state->is_counted =
-        kernel_of(desc->counters, context->home.stream->device) != NULL && is_counted(&state->call);
-    return state->is_counted ? BERTH_OK : lay_out(state);
+    const bool counts = kernel_of(desc->counters, context->home.stream->device) != NULL;
+    state->counted = counts ? find_counted(&state->call) : 0;
+    return state->counted != 0 ? BERTH_OK : lay_out(state);
 }
 
 static void note_shared_uses(berth_context* context, const op_state* state) {
@@ -246,7 +248,6 @@ static void drop_results(berth_context* context, op_state* state, uint32_t count
 /// Gives every output its memory, or none.
 static berth_status place_results(berth_context* context, op_state* state) {
     berth_op_call* call = &state->call;
-    const uint32_t flags = state->is_counted ? BERTH_VALUE_DATA : 0;
     uint32_t i = 0;
     if (state->in_place != NOT_IN_PLACE) {
         state->results[0] = state->operands[state->in_place];
@@ -254,6 +255,7 @@ static berth_status place_results(berth_context* context, op_state* state) {
         i = 1;
     }
     for (; i < call->output_count; ++i) {
+        const uint32_t flags = (state->counted >> i & 1u) != 0 ? BERTH_VALUE_DATA : 0;
         const berth_status status = berth_context_new_tensor(
             context, &call->outputs[i], state->output_bytes[i], flags, &state->results[i]);
         if (status != BERTH_OK) {
@@ -285,7 +287,7 @@ static berth_status place_and_launch(berth_context* context, op_state* state) {
     const bool has_scratch = state->desc->scratch != NULL;
     berth_temporary scratch = {0};
     berth_status status = BERTH_OK;
-    if (state->is_counted) {
+    if (state->counted != 0) {
         BERTH_TRY(take_scratch(context, state, &scratch));
         status = count_outputs(context, state);
         if (status == BERTH_OK) status = place_results(context, state);
@@ -478,6 +480,8 @@ berth_tensor* berth_apply(berth_context* ctx,
         berth_context_fail(ctx, status, op != NULL ? op->desc.name : "apply", NULL);
         if (operands != NULL) berth_context_drop_moved(ctx, operands, operand_count);
     } else {
+        // a check that refuses without a reason must not show an earlier one
+        berth_error_clear();
         dispatch(ctx,
                  &op->desc,
                  op->id,

@@ -434,6 +434,25 @@ static float run_step(berth_context* ctx, const berth_op* const ops[3], int64_t 
 /// The sum of 2 i for i < n - 1, and 1 in the place of the last.
 static float expected_sum(int64_t n) { return (float)((n - 1) * (n - 2) + 1); }
 
+static berth_status silent_infer(berth_op_call* call) {
+    (void)call;
+    return BERTH_ERR_UNSUPPORTED;
+}
+
+static void a_rule_that_refuses_without_a_reason_shows_no_earlier_one(void** state) {
+    exec_kit* kit = *state;
+    berth_op_desc desc = scale_desc();
+    desc.infer = silent_infer;
+    const berth_op* op;
+    assert_ok(berth_op_register(kit->runtime, &desc, &op));
+    assert_fails(berth_tensor_read(NULL, NULL, 1), BERTH_ERR_INVALID_ARGUMENT, "NULL");
+    berth_tensor* x = exec_kit_ramp(kit->ctx, 0, 3);
+    assert_null(berth_apply(kit->ctx, op, (berth_tensor*[]){x}, 1, NULL, 0, NULL));
+    assert_null(strstr(berth_context_error_text(kit->ctx), "NULL"));
+    assert_context_fails(kit->ctx, BERTH_ERR_UNSUPPORTED, berth_status_text(BERTH_ERR_UNSUPPORTED));
+    berth_release(x);
+}
+
 static void ops_of_ones_own_are_planned_and_replayed(void** state) {
     exec_kit* kit = *state;
     const berth_op* const ops[3] = {add(kit->runtime, scale_desc()),
@@ -568,6 +587,7 @@ int main(void) {
         cmocka_unit_test(a_kernel_may_use_the_team),
         EXEC_KIT_ON_BOTH(data_is_checked_where_it_can_be_seen_at_once),
         EXEC_KIT_ON_BOTH(shapes_that_a_rule_may_not_give_are_errors),
+        EXEC_KIT_ON_BOTH(a_rule_that_refuses_without_a_reason_shows_no_earlier_one),
         EXEC_KIT_ON_BOTH(ops_of_ones_own_are_planned_and_replayed),
         EXEC_KIT_ON_BOTH(threads_register_and_apply_at_the_same_time),
         cmocka_unit_test(host_memory_may_fail_at_any_call),
