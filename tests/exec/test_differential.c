@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs give the same bits however their memory is managed.
+#include "base/op_map.h"
 #include "kit/program.h"
 #include "kit/test.h"
 
@@ -10,6 +11,13 @@ typedef struct memory_way {
     berth_option_setting settings[4];
     size_t count;
 } memory_way;
+
+static const char* const names[BERTH_OP_COUNT] = {
+#define OP_NAME(id, name) [BERTH_OP_##id] = name,
+    BERTH_OP_MAP(OP_NAME)
+#undef OP_NAME
+};
+_Static_assert((int)BERTH_OP_COUNT <= PROGRAM_MOST_OPS, "every op is counted");
 
 static const memory_way reference = {{{"mode", "pool"}, {"threads", "1"}}, 2};
 static const memory_way planned[] = {
@@ -22,6 +30,7 @@ static const memory_way planned[] = {
 static void programs_give_the_same_bits_planned_and_not(void** state) {
     (void)state;
     uint64_t hits = 0, exits = 0;
+    uint64_t drawn[PROGRAM_MOST_OPS] = {0};
     for (uint64_t seed = 1; seed <= PROGRAMS; ++seed) {
         const program_result expected =
             program_run(seed, RUNS, reference.settings, reference.count);
@@ -34,8 +43,12 @@ static void programs_give_the_same_bits_planned_and_not(void** state) {
             fail_msg("program %u computes something else when planned", (unsigned)seed);
         hits += result.hits;
         exits += result.exits;
+        for (size_t i = 0; i < BERTH_OP_COUNT; ++i)
+            drawn[i] += result.drawn[i];
     }
     // the programs exercise what they are for
+    for (size_t i = 0; i < BERTH_OP_COUNT; ++i)
+        if (drawn[i] == 0) fail_msg("no program draws %s", names[i]);
     assert_true(hits > PROGRAMS);
     assert_true(exits > PROGRAMS / 10);
 }
