@@ -11,28 +11,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Computes 1 + 1 in a runtime of its own. Returns 0 when that is 2.
+/// Sums up 1 + 1 four times in a runtime of its own. Returns 0 when that is 8.
 static int use_berth(void) {
     berth_runtime_options options;
     memset(&options, 0, sizeof options);
     options.struct_size = sizeof options;
     berth_runtime* runtime = NULL;
     berth_context* context = NULL;
-    float result[4] = {0, 0, 0, 0};
+    float result = 0;
     berth_status status = berth_runtime_create(&options, &runtime);
     if (status == BERTH_OK) status = berth_context_create(runtime, &context);
     if (status == BERTH_OK) {
-        const int64_t dims[1] = {4};
-        berth_tensor* ones = berth_ones(context, BERTH_F32, 1, dims);
+        const int64_t dims[2] = {2, 2};
+        berth_tensor* ones = berth_ones(context, BERTH_F32, 2, dims);
         berth_tensor* sum = berth_add(context, ones, ones);
-        status = berth_tensor_read(sum, result, sizeof result);
+        sum = berth_sum(context, berth_move(sum), BERTH_DIMS(0), true);
+        sum = berth_sum(context, berth_move(sum), BERTH_ALL_DIMS, false);
+        status = berth_tensor_read(sum, &result, sizeof result);
         berth_release(ones);
         berth_release(sum);
     }
     if (status != BERTH_OK) fprintf(stderr, "berth: %s\n", berth_last_error());
     berth_context_release(context);
     berth_runtime_release(runtime);
-    return status == BERTH_OK && result[3] == 2.0f ? 0 : 1;
+    return status == BERTH_OK && result == 8.0f ? 0 : 1;
 }
 
 /// Returns 0 when the library that runs is the one that the headers belong to.

@@ -53,7 +53,7 @@ static_libs=$(pkg-config --static --libs berth | sed 's/-lberth/-l:libberth.a/')
 use() {
     # The lists of flags are meant to split.
     # shellcheck disable=SC2086
-    $1 -D_GNU_SOURCE $flags "$tests/$2" -o "$scratch/$3" $4 -ldl || fail "$3 does not build"
+    $1 -Wall -Wextra -Wpedantic -Werror -D_GNU_SOURCE $flags "$tests/$2" -o "$scratch/$3" $4 -ldl || fail "$3 does not build"
     "$scratch/$3" || fail "$3 failed"
     case $3 in
     *_shared) readelf -d "$scratch/$3" | grep NEEDED | grep -q libberth ||
