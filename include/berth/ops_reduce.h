@@ -4,7 +4,7 @@
 // Reductions over `dims`, BERTH_DIMS(0, -1) or BERTH_ALL_DIMS: each dimension at most once. They
 // keep size 1 with keepdim and are dropped otherwise. As in PyTorch, a tensor of rank 0 may be
 // asked for its dimension 0. The bits of a result depend on its elements and their row-major order
-// alone, not on strides, other results or threads.
+// alone, not on strides, other results or threads (but for which of two zeros is the larger).
 #ifndef BERTH_OPS_REDUCE_H
 #define BERTH_OPS_REDUCE_H
 

@@ -63,16 +63,31 @@ static void run_norm(const berth_op_call* call, norm_job* job, berth_range_fn fn
     berth_run_range(call, rows, 1, 1 + LEAST / job->width, fn, job);
 }
 
-/// A row's elements as a walk.
-static berth_walk row_walk(const norm_job* job, int64_t row) {
-    return (berth_walk){
-        .data = berth_walk_at(&job->rows_of_x, row),
+/// A row that is normed.
+typedef struct norm_row {
+    berth_walk x;
+    const float* values;       ///< all of them, if they fit a chunk
+    float buffer[BERTH_CHUNK]; ///< where they are then, unless they lie so anyway
+} norm_row;
+
+static void row_begin(norm_row* row, const norm_job* job, int64_t index) {
+    row->x = (berth_walk){
+        .data = berth_walk_at(&job->rows_of_x, index),
         .dtype = job->dtype,
         .rank = 1,
         .item_bytes = job->bytes,
         .dims = {job->width},
         .strides = {job->stride_bytes},
     };
+    row->values = NULL;
+    if (job->width <= BERTH_CHUNK)
+        row->values = berth_walk_f32(&row->x, 0, job->width, row->buffer);
+}
+
+/// Elements [at, at + count) of the row, a chunk at most.
+static const float* row_part(norm_row* row, int64_t at, int64_t count) {
+    if (row->values != NULL) return row->values + at;
+    return berth_walk_f32(&row->x, at, count, row->buffer);
 }
 
 /// Weights or biases of `count` columns from `at` on; `is_first` for the first call with `buffer`,
@@ -91,12 +106,11 @@ static const float* load_columns(const norm_job* job,
 
 // --- RMS norm ------------------------------------------------------------------------------------
 
-static float rms_scale(const norm_job* job, const berth_walk* x) {
-    float buffer[BERTH_CHUNK];
+static float rms_scale(const norm_job* job, norm_row* row) {
     float partial[BERTH_PARTIALS] = {0};
     for (int64_t at = 0; at < job->width; at += BERTH_CHUNK) {
         const int64_t count = berth_min_i64(BERTH_CHUNK, job->width - at);
-        job->rows->sum_squares(partial, berth_walk_f32(x, at, count, buffer), count);
+        job->rows->sum_squares(partial, row_part(row, at, count), count);
     }
     const double mean = (double)job->rows->sum_partials(partial) / (double)job->width;
     return (float)(1.0 / sqrt(mean + (double)job->eps));
@@ -105,18 +119,18 @@ static float rms_scale(const norm_job* job, const berth_walk* x) {
 static void rms_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const norm_job* job = data;
-    float buffer[BERTH_CHUNK];
+    norm_row row;
     float weights[BERTH_CHUNK];
-    for (int64_t row = begin; row < end; ++row) {
-        const berth_walk x = row_walk(job, row);
-        const float scale = rms_scale(job, &x);
+    for (int64_t index = begin; index < end; ++index) {
+        row_begin(&row, job, index);
+        const float scale = rms_scale(job, &row);
         for (int64_t at = 0; at < job->width; at += BERTH_CHUNK) {
             const int64_t count = berth_min_i64(BERTH_CHUNK, job->width - at);
-            unsigned char* out = job->out + (row * job->width + at) * job->bytes;
-            const float* from = berth_walk_f32(&x, at, count, buffer);
+            unsigned char* out = job->out + (index * job->width + at) * job->bytes;
+            const float* from = row_part(&row, at, count);
             const float* weight =
-                load_columns(job, &job->weight, at, count, row == begin && at == 0, weights);
-            float* to = job->dtype == BERTH_F32 ? (float*)(void*)out : buffer;
+                load_columns(job, &job->weight, at, count, index == begin && at == 0, weights);
+            float* to = job->dtype == BERTH_F32 ? (float*)(void*)out : row.buffer;
             job->rows->scale_by(to, from, weight, count, scale);
             berth_store_f32(job->dtype, to, out, count);
         }
@@ -139,29 +153,18 @@ typedef struct row_norm {
     float scale;
 } row_norm;
 
-static double sum_of(const double partial[BERTH_PARTIALS]) {
-    double sums[BERTH_PARTIALS];
-    for (int32_t i = 0; i < BERTH_PARTIALS; ++i)
-        sums[i] = partial[i];
-    for (int32_t step = BERTH_PARTIALS / 2; step > 0; step /= 2)
-        for (int32_t i = 0; i < step; ++i)
-            sums[i] += sums[i + step];
-    return sums[0];
-}
-
 // In double, from the first element: what is lost by cancellation is far below an f32's last place.
-static row_norm layer_scale(const norm_job* job, const berth_walk* x) {
-    float buffer[BERTH_CHUNK];
+static row_norm layer_scale(const norm_job* job, norm_row* row) {
     double sums[BERTH_PARTIALS] = {0};
     double squares[BERTH_PARTIALS] = {0};
-    const double shift = (double)*berth_walk_f32(x, 0, 1, buffer);
+    const double shift = (double)*row_part(row, 0, 1);
     for (int64_t at = 0; at < job->width; at += BERTH_CHUNK) {
         const int64_t count = berth_min_i64(BERTH_CHUNK, job->width - at);
-        job->rows->deviate(sums, squares, berth_walk_f32(x, at, count, buffer), count, shift);
+        job->rows->deviate(sums, squares, row_part(row, at, count), count, shift);
     }
-    const double sum = sum_of(sums);
+    const double sum = job->rows->sum_doubles(sums);
     const double offset = sum / (double)job->width;
-    const double variance = (sum_of(squares) - sum * offset) / (double)job->width;
+    const double variance = (job->rows->sum_doubles(squares) - sum * offset) / (double)job->width;
     const double mean = shift + offset;
     row_norm norm = {.mean = (float)mean};
     norm.rest = (float)(mean - (double)norm.mean);
@@ -172,20 +175,20 @@ static row_norm layer_scale(const norm_job* job, const berth_walk* x) {
 static void layer_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const norm_job* job = data;
-    float buffer[BERTH_CHUNK];
+    norm_row row;
     float weights[BERTH_CHUNK];
     float biases[BERTH_CHUNK];
-    for (int64_t row = begin; row < end; ++row) {
-        const berth_walk x = row_walk(job, row);
-        const row_norm norm = layer_scale(job, &x);
+    for (int64_t index = begin; index < end; ++index) {
+        row_begin(&row, job, index);
+        const row_norm norm = layer_scale(job, &row);
         for (int64_t at = 0; at < job->width; at += BERTH_CHUNK) {
             const int64_t count = berth_min_i64(BERTH_CHUNK, job->width - at);
-            unsigned char* out = job->out + (row * job->width + at) * job->bytes;
-            const float* from = berth_walk_f32(&x, at, count, buffer);
-            const bool is_first = row == begin && at == 0;
+            unsigned char* out = job->out + (index * job->width + at) * job->bytes;
+            const float* from = row_part(&row, at, count);
+            const bool is_first = index == begin && at == 0;
             const float* weight = load_columns(job, &job->weight, at, count, is_first, weights);
             const float* bias = load_columns(job, &job->bias, at, count, is_first, biases);
-            float* to = job->dtype == BERTH_F32 ? (float*)(void*)out : buffer;
+            float* to = job->dtype == BERTH_F32 ? (float*)(void*)out : row.buffer;
             job->rows->normalize(to, from, weight, bias, count, norm.mean, norm.rest, norm.scale);
             berth_store_f32(job->dtype, to, out, count);
         }

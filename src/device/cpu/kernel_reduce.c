@@ -18,7 +18,7 @@
 #define FEW_COLUMNS 8
 #define MANY_COLUMNS 64
 /// Elements of a line below which a call a line costs more than they do.
-#define SHORT_LINE 16
+#define SHORT_LINE 48
 /// Folds that one sharing out of blocks leaves to merge.
 #define SHARED_FOLDS 2048
 

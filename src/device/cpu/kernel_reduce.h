@@ -46,10 +46,14 @@ static inline const float* berth_reduced_row(
 /// Partial results of a tile's columns: element r goes to number r % BERTH_PARTIALS.
 typedef float berth_tile_partials[BERTH_PARTIALS][BERTH_REDUCE_TILE];
 
-/// Clears what `count` rows use of the partial sums.
-void berth_reduced_clear(berth_tile_partials partial, int64_t count, int64_t width);
+/// Adds row `r`, `x`, to its partial sums; those of the first rows begin with them.
+void berth_reduced_add(const berth_reduced* from,
+                       berth_tile_partials partial,
+                       int64_t r,
+                       const float* x,
+                       int64_t width);
 
-/// The sums of the partial sums of `count` rows, in partial[0].
+/// The sums of the partial sums of `count` rows, in partial[0]: with the same bits as of a line.
 void berth_reduced_collapse(const berth_reduced* from,
                             berth_tile_partials partial,
                             int64_t count,

@@ -34,16 +34,22 @@ static void finish_places(const berth_reduce_job* job,
 
 // --- Sums ----------------------------------------------------------------------------------------
 
-void berth_reduced_clear(berth_tile_partials partial, int64_t count, int64_t width) {
-    for (int64_t i = 0; i < used_partials(count); ++i)
-        memset(partial[i], 0, (size_t)width * sizeof partial[i][0]);
+void berth_reduced_add(const berth_reduced* from,
+                       berth_tile_partials partial,
+                       int64_t r,
+                       const float* x,
+                       int64_t width) {
+    float* sums = partial[r % BERTH_PARTIALS];
+    if (r < BERTH_PARTIALS)
+        memcpy(sums, x, (size_t)width * sizeof *x);
+    else
+        from->basic->binary_f32[BERTH_BINARY_ADD](sums, sums, x, width);
 }
 
 void berth_reduced_collapse(const berth_reduced* from,
                             berth_tile_partials partial,
                             int64_t count,
                             int64_t width) {
-    // what is not used would be added as 0, which changes nothing
     const berth_binary_fn add = from->basic->binary_f32[BERTH_BINARY_ADD];
     int64_t used = used_partials(count);
     for (int64_t step = BERTH_PARTIALS / 2; step > 0; step /= 2) {
@@ -51,6 +57,9 @@ void berth_reduced_collapse(const berth_reduced* from,
             add(partial[i], partial[i], partial[i + step], width);
         used = berth_min_i64(used, step);
     }
+    // a line begins at 0 and does not end as -0
+    for (int64_t c = 0; c < width; ++c)
+        partial[0][c] += 0.0f;
 }
 
 static void sum_line(const berth_reduced* from, int64_t first, int64_t count, berth_fold* out) {
@@ -64,12 +73,9 @@ static void sum_tile(
     const berth_reduced* from, int64_t first, int64_t count, int64_t width, berth_fold* out) {
     berth_tile_partials partial;
     float buffer[BERTH_CHUNK];
-    berth_reduced_clear(partial, count, width);
-    for (int64_t r = 0; r < count; ++r) {
-        const float* x = berth_reduced_row(from, first, r, width, buffer);
-        float* sums = partial[r % BERTH_PARTIALS];
-        from->basic->binary_f32[BERTH_BINARY_ADD](sums, sums, x, width);
-    }
+    for (int64_t r = 0; r < count; ++r)
+        berth_reduced_add(
+            from, partial, r, berth_reduced_row(from, first, r, width, buffer), width);
     berth_reduced_collapse(from, partial, count, width);
     for (int64_t c = 0; c < width; ++c)
         out[c] = (berth_fold){.value = (double)partial[0][c]};
@@ -111,17 +117,20 @@ static void prod_tile(
     const berth_reduced* from, int64_t first, int64_t count, int64_t width, berth_fold* out) {
     double_partials partial;
     float buffer[BERTH_CHUNK];
-    for (int32_t i = 0; i < BERTH_PARTIALS; ++i)
-        for (int64_t c = 0; c < width; ++c)
-            partial[i][c] = 1.0;
     for (int64_t r = 0; r < count; ++r) {
         const float* x = berth_reduced_row(from, first, r, width, buffer);
-        from->rows->product_into(partial[r % BERTH_PARTIALS], x, width);
+        if (r < BERTH_PARTIALS)
+            from->rows->widen(partial[r], x, width);
+        else
+            from->rows->product_into(partial[r % BERTH_PARTIALS], x, width);
     }
-    for (int32_t step = BERTH_PARTIALS / 2; step > 0; step /= 2)
-        for (int32_t i = 0; i < step; ++i)
+    int64_t used = used_partials(count);
+    for (int64_t step = BERTH_PARTIALS / 2; step > 0; step /= 2) {
+        for (int64_t i = 0; i + step < used; ++i)
             for (int64_t c = 0; c < width; ++c)
                 partial[i][c] *= partial[i + step][c];
+        used = berth_min_i64(used, step);
+    }
     for (int64_t c = 0; c < width; ++c)
         out[c] = (berth_fold){.value = partial[0][c]};
 }
@@ -240,12 +249,6 @@ static berth_fold spread(double shift, double sum, double squares, int64_t count
     return (berth_fold){.value = shift + mean, .second = squares - sum * mean};
 }
 
-static void add_halves(double partial[BERTH_PARTIALS]) {
-    for (int32_t step = BERTH_PARTIALS / 2; step > 0; step /= 2)
-        for (int32_t i = 0; i < step; ++i)
-            partial[i] += partial[i + step];
-}
-
 // In double, from the first element: what is lost by cancellation is far below an f32's last place.
 static void var_line(const berth_reduced* from, int64_t first, int64_t count, berth_fold* out) {
     float buffer[BERTH_CHUNK];
@@ -253,9 +256,8 @@ static void var_line(const berth_reduced* from, int64_t first, int64_t count, be
     double squares[BERTH_PARTIALS] = {0};
     const float* x = berth_walk_f32(&from->x, first, count, buffer);
     from->rows->deviate(sums, squares, x, count, (double)x[0]);
-    add_halves(sums);
-    add_halves(squares);
-    *out = spread((double)x[0], sums[0], squares[0], count);
+    const berth_reduce_rows* rows = from->rows;
+    *out = spread((double)x[0], rows->sum_doubles(sums), rows->sum_doubles(squares), count);
 }
 
 static void var_tile(
@@ -264,8 +266,11 @@ static void var_tile(
     double_partials squares;
     float buffer[BERTH_CHUNK];
     float shifts[TILE];
-    memset(sums, 0, sizeof sums);
-    memset(squares, 0, sizeof squares);
+    int64_t used = used_partials(count);
+    for (int64_t i = 0; i < used; ++i) {
+        memset(sums[i], 0, (size_t)width * sizeof sums[i][0]);
+        memset(squares[i], 0, (size_t)width * sizeof squares[i][0]);
+    }
     memcpy(
         shifts, berth_reduced_row(from, first, 0, width, buffer), (size_t)width * sizeof shifts[0]);
     for (int64_t r = 0; r < count; ++r) {
@@ -273,11 +278,13 @@ static void var_tile(
         const int64_t i = r % BERTH_PARTIALS;
         from->rows->deviate_into(sums[i], squares[i], x, shifts, width);
     }
-    for (int32_t step = BERTH_PARTIALS / 2; step > 0; step /= 2)
-        for (int32_t i = 0; i < step; ++i) {
+    for (int64_t step = BERTH_PARTIALS / 2; step > 0; step /= 2) {
+        for (int64_t i = 0; i + step < used; ++i) {
             from->rows->add_doubles(sums[i], sums[i + step], width);
             from->rows->add_doubles(squares[i], squares[i + step], width);
         }
+        used = berth_min_i64(used, step);
+    }
     for (int64_t c = 0; c < width; ++c)
         out[c] = spread((double)shifts[c], sums[0][c], squares[0][c], count);
 }
@@ -330,13 +337,11 @@ static void lse_tile(
     berth_reduced_tile_extreme(from, first, count, width, false, shifts);
     for (int64_t c = 0; c < width; ++c)
         shifts[c] = shift_of(shifts[c]);
-    berth_reduced_clear(partial, count, width);
     for (int64_t r = 0; r < count; ++r) {
         const float* x = berth_reduced_row(from, first, r, width, buffer);
-        float* sums = partial[r % BERTH_PARTIALS];
         from->basic->binary_f32[BERTH_BINARY_SUB](powers, x, shifts, width);
         from->basic->unary[BERTH_UNARY_EXP](powers, powers, width);
-        from->basic->binary_f32[BERTH_BINARY_ADD](sums, sums, powers, width);
+        berth_reduced_add(from, partial, r, powers, width);
     }
     berth_reduced_collapse(from, partial, count, width);
     for (int64_t c = 0; c < width; ++c)

@@ -47,7 +47,7 @@ typedef struct berth_reduce_rows {
     void (*sum)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
     /// partial[i % 16] += x[i]^2
     void (*sum_squares)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
-    /// partial[i % 16] = the larger of partial[i % 16] and x[i]; NaN wins. As of least.
+    /// Some of the partial results = the larger of them and x[i]; NaN wins. As of least.
     void (*largest)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
     void (*least)(float partial[BERTH_PARTIALS], const float* x, int64_t count);
     /// out[i] = e^(x[i] - shift); partial[i % 16] += out[i]; `out` may be `x`
@@ -63,6 +63,7 @@ typedef struct berth_reduce_rows {
                     double shift);
     /// The sum of 16 partial sums: 8 apart first, then 4, 2, 1.
     float (*sum_partials)(const float partial[BERTH_PARTIALS]);
+    double (*sum_doubles)(const double partial[BERTH_PARTIALS]);
     /// The largest and the least of 16 partial results; NaN wins.
     float (*largest_partial)(const float partial[BERTH_PARTIALS]);
     float (*least_partial)(const float partial[BERTH_PARTIALS]);

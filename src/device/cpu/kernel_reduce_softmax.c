@@ -13,6 +13,8 @@
 
 #define LEAST 16384
 #define TILE BERTH_REDUCE_TILE
+/// Elements of a line whose powers are kept beside an output that cannot keep them.
+#define KEPT_POWERS (2 * BERTH_CHUNK)
 
 typedef struct softmax_job {
     berth_reduced from;
@@ -42,31 +44,24 @@ static float largest_of_line(const softmax_job* job, int64_t first) {
     return largest;
 }
 
-/// The powers of `count` items from `at` on, and their sum.
-static float* line_powers(const softmax_job* job,
-                          int64_t at,
-                          int64_t count,
-                          float largest,
-                          float* buffer,
-                          double* total) {
+/// The powers of `count` items from `at` on go to `out`; returns their sum.
+static double line_powers(
+    const softmax_job* job, int64_t at, int64_t count, float largest, float* out) {
     float partial[BERTH_PARTIALS] = {0};
-    float* power = powers(job, at, buffer);
+    float buffer[BERTH_CHUNK];
     const float* x = berth_walk_f32(&job->from.x, at, count, buffer);
-    job->from.rows->sum_exp(partial, power, x, count, largest);
-    *total += (double)job->from.rows->sum_partials(partial);
-    return power;
+    job->from.rows->sum_exp(partial, out, x, count, largest);
+    return (double)job->from.rows->sum_partials(partial);
 }
 
-static void softmax_line(const softmax_job* job, int64_t first) {
-    float buffer[BERTH_CHUNK];
-    const float largest = largest_of_line(job, first);
-    const int64_t size = job->from.cut.size;
-    double total = 0.0;
-    for (int64_t at = 0; at < size; at += BERTH_CHUNK)
-        line_powers(
-            job, first + at, berth_min_i64(BERTH_CHUNK, size - at), largest, buffer, &total);
+/// Writes what follows from the powers, which lie at `out` or, for a narrower type or a logarithm,
+/// in `kept`, unless the line is too long for that.
+static void finish_line(
+    const softmax_job* job, int64_t first, float largest, double total, float* kept) {
     const float scale = (float)(1.0 / total);
     const float log_total = (float)log(total);
+    const int64_t size = job->from.cut.size;
+    float buffer[BERTH_CHUNK];
     for (int64_t at = 0; at < size; at += BERTH_CHUNK) {
         const int64_t count = berth_min_i64(BERTH_CHUNK, size - at);
         unsigned char* out = job->out + (first + at) * job->bytes;
@@ -75,14 +70,25 @@ static void softmax_line(const softmax_job* job, int64_t first) {
             const float* x = berth_walk_f32(&job->from.x, first + at, count, buffer);
             job->from.rows->subtract(to, x, count, largest, log_total);
         } else {
-            double unused = 0.0;
-            const float* power =
-                job->keeps_powers ? to
-                                  : line_powers(job, first + at, count, largest, buffer, &unused);
+            const float* power = job->keeps_powers ? to : kept + at % KEPT_POWERS;
+            if (!job->keeps_powers && size > KEPT_POWERS)
+                line_powers(job, first + at, count, largest, kept + at % KEPT_POWERS);
             job->from.basic->affine(to, power, count, scale, 0.0f);
         }
         berth_store_f32(job->dtype, to, out, count);
     }
+}
+
+static void softmax_line(const softmax_job* job, int64_t first) {
+    float kept[KEPT_POWERS];
+    const float largest = largest_of_line(job, first);
+    double total = 0.0;
+    for (int64_t at = 0; at < job->from.cut.size; at += BERTH_CHUNK) {
+        const int64_t count = berth_min_i64(BERTH_CHUNK, job->from.cut.size - at);
+        total += line_powers(
+            job, first + at, count, largest, powers(job, first + at, kept + at % KEPT_POWERS));
+    }
+    finish_line(job, first, largest, total, kept);
 }
 
 // --- Another dimension ---------------------------------------------------------------------------
@@ -105,12 +111,10 @@ static void tile_sums(
     float buffer[BERTH_CHUNK];
     for (int64_t begin = 0; begin < from->cut.size; begin += BERTH_CHUNK) {
         const int64_t count = berth_min_i64(BERTH_CHUNK, from->cut.size - begin);
-        berth_reduced_clear(partial, count, width);
         for (int64_t r = 0; r < count; ++r) {
             const int64_t at = first + (begin + r) * from->cut.inner_count;
             const float* power = tile_powers(job, at, width, largest, buffer);
-            float* sums = partial[r % BERTH_PARTIALS];
-            from->basic->binary_f32[BERTH_BINARY_ADD](sums, sums, power, width);
+            berth_reduced_add(from, partial, r, power, width);
         }
         berth_reduced_collapse(from, partial, count, width);
         for (int64_t c = 0; c < width; ++c)

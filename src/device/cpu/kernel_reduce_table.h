@@ -50,21 +50,59 @@ VF_INLINE void partials_store(float* to, const vf from[VF_PARTIAL_VECTORS]) {
 
 REDUCE_ROW(sum, total[v] + x)
 REDUCE_ROW(sum_squares, total[v] + x * x)
-REDUCE_ROW(largest, vf_max_nan(total[v], x))
-REDUCE_ROW(least, vf_min_nan(total[v], x))
+
+/// Elements that a row of extremes takes at once: each comparison need not wait for the last.
+#define EXTREME_WAYS 4
+
+/// As REDUCE_ROW for an extreme, which does not depend on the order of its elements: `pick` takes
+/// one of two vectors' lanes.
+#define EXTREME_ROW(name, pick)                                                                    \
+    static void name##_row(float partial[BERTH_PARTIALS], const float* from, int64_t count) {      \
+        vf kept[EXTREME_WAYS][VF_PARTIAL_VECTORS];                                                 \
+        for (int32_t way = 0; way < EXTREME_WAYS; ++way)                                           \
+            partials_load(kept[way], partial);                                                     \
+        int64_t i = 0;                                                                             \
+        for (; i + EXTREME_WAYS * VF_PARTIALS <= count; i += EXTREME_WAYS * VF_PARTIALS) {         \
+            for (int32_t way = 0; way < EXTREME_WAYS; ++way) {                                     \
+                for (int32_t v = 0; v < VF_PARTIAL_VECTORS; ++v) {                                 \
+                    const vf x = vf_load(from + i + way * VF_PARTIALS + v * VF_LANES);             \
+                    kept[way][v] = pick(kept[way][v], x);                                          \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (int32_t v = 0; v < VF_PARTIAL_VECTORS; ++v)                                           \
+            kept[0][v] = pick(pick(kept[0][v], kept[1][v]), pick(kept[2][v], kept[3][v]));         \
+        partials_store(partial, kept[0]);                                                          \
+        for (; i < count; i += VF_LANES) {                                                         \
+            const int64_t left = count - i < VF_LANES ? count - i : VF_LANES;                      \
+            const vf x = vf_load_part(from + i, left);                                             \
+            vf_store_part(partial, pick(vf_load(partial), x), left);                               \
+        }                                                                                          \
+    }
+
+EXTREME_ROW(largest, vf_max_nan)
+EXTREME_ROW(least, vf_min_nan)
 
 static void sum_exp_row(
     float partial[BERTH_PARTIALS], float* out, const float* from, int64_t count, float shift) {
     const vf shifts = vf_set(shift);
+    vf total[VF_PARTIAL_VECTORS];
+    partials_load(total, partial);
     int64_t i = 0;
-    for (; i + VF_LANES <= count; i += VF_LANES) {
-        vf_store(out + i, vf_exp(vf_load(from + i) - shifts));
+    for (; i + VF_PARTIALS <= count; i += VF_PARTIALS) {
+        for (int32_t v = 0; v < VF_PARTIAL_VECTORS; ++v) {
+            const vf power = vf_exp(vf_load(from + i + v * VF_LANES) - shifts);
+            vf_store(out + i + v * VF_LANES, power);
+            total[v] += power;
+        }
     }
-    if (i < count) {
-        const vf x = vf_load_part(from + i, count - i);
-        vf_store_part(out + i, vf_exp(x - shifts), count - i);
+    partials_store(partial, total);
+    for (int32_t lane = 0; i < count; i += VF_LANES, lane += VF_LANES) {
+        const int64_t left = count - i < VF_LANES ? count - i : VF_LANES;
+        const vf power = vf_exp(vf_load_part(from + i, left) - shifts);
+        vf_store_part(out + i, power, left);
+        vf_store_part(partial + lane, total[lane / VF_LANES] + power, left);
     }
-    sum_row(partial, out, count);
 }
 
 static float sum_partials(const float partial[BERTH_PARTIALS]) {
@@ -83,6 +121,16 @@ static float least_partial(const float partial[BERTH_PARTIALS]) {
     vf total[VF_PARTIAL_VECTORS];
     partials_load(total, partial);
     return vf_min(total);
+}
+
+/// The sum of 16 partial sums, as sum_partials.
+static double sum_doubles(const double partial[BERTH_PARTIALS]) {
+    double sums[BERTH_PARTIALS / 2];
+    for (int32_t i = 0; i < 8; ++i)
+        sums[i] = partial[i] + partial[i + 8];
+    for (int32_t i = 0; i < 4; ++i)
+        sums[i] += sums[i + 4];
+    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 /// VD_LANES elements, widened.
@@ -137,14 +185,14 @@ static void deviate_row(double sums[BERTH_PARTIALS],
 static int64_t find_row(const float* from, int64_t count, float value) {
     const bool is_nan = value != value;
     int64_t i = 0;
-    for (; i + FIND_STRIDE <= count; i += FIND_STRIDE) {
+    for (; i + FIND_STRIDE <= count && !is_nan; i += FIND_STRIDE) {
         int32_t hits = 0;
         for (int64_t j = i; j < i + FIND_STRIDE; ++j)
-            hits += is_nan ? from[j] != from[j] : from[j] == value;
-        if (hits > 0) break;
+            hits |= from[j] == value;
+        if (hits != 0) break;
     }
     for (; i < count; ++i)
-        if (is_nan ? from[i] != from[i] : from[i] == value) return i;
+        if (from[i] == value || (is_nan && from[i] != from[i])) return i;
     return count;
 }
 
@@ -190,21 +238,26 @@ FIND_INTO_ROW(find_least_into, x < acc[i])
 typedef double scan_group __attribute__((vector_size(BERTH_SCAN_GROUP * 8)));
 typedef float scan_narrow __attribute__((vector_size(BERTH_SCAN_GROUP * 4)));
 
-static double scan_row(float* out, const float* from, int64_t count, double carry) {
+/// The running sums of a group of `from`, of which only `count` elements exist, go to `out`.
+VF_INLINE double scan_step(float* out, const float* from, size_t count, double carry) {
     const scan_group zero = {0};
-    for (int64_t i = 0; i < count; i += BERTH_SCAN_GROUP) {
-        const int64_t left = count - i < BERTH_SCAN_GROUP ? count - i : BERTH_SCAN_GROUP;
-        scan_narrow narrow = {0};
-        memcpy(&narrow, from + i, left == BERTH_SCAN_GROUP ? sizeof narrow : (size_t)left * 4);
-        scan_group x = __builtin_convertvector(narrow, scan_group);
-        x += __builtin_shufflevector(zero, x, 0, 8, 9, 10, 11, 12, 13, 14);
-        x += __builtin_shufflevector(zero, x, 0, 1, 8, 9, 10, 11, 12, 13);
-        x += __builtin_shufflevector(zero, x, 0, 1, 2, 3, 8, 9, 10, 11);
-        x += carry;
-        narrow = __builtin_convertvector(x, scan_narrow);
-        memcpy(out + i, &narrow, left == BERTH_SCAN_GROUP ? sizeof narrow : (size_t)left * 4);
-        carry = x[BERTH_SCAN_GROUP - 1];
-    }
+    scan_narrow narrow = {0};
+    memcpy(&narrow, from, count * sizeof *from);
+    scan_group x = __builtin_convertvector(narrow, scan_group);
+    x += __builtin_shufflevector(zero, x, 0, 8, 9, 10, 11, 12, 13, 14);
+    x += __builtin_shufflevector(zero, x, 0, 1, 8, 9, 10, 11, 12, 13);
+    x += __builtin_shufflevector(zero, x, 0, 1, 2, 3, 8, 9, 10, 11);
+    x += carry;
+    narrow = __builtin_convertvector(x, scan_narrow);
+    memcpy(out, &narrow, count * sizeof *out);
+    return x[BERTH_SCAN_GROUP - 1];
+}
+
+static double scan_row(float* out, const float* from, int64_t count, double carry) {
+    int64_t i = 0;
+    for (; i + BERTH_SCAN_GROUP <= count; i += BERTH_SCAN_GROUP)
+        carry = scan_step(out + i, from + i, BERTH_SCAN_GROUP, carry);
+    if (i < count) carry = scan_step(out + i, from + i, (size_t)(count - i), carry);
     return carry;
 }
 
@@ -291,6 +344,7 @@ const berth_reduce_rows BERTH_REDUCE_ROWS = {
     .product = product_row,
     .deviate = deviate_row,
     .sum_partials = sum_partials,
+    .sum_doubles = sum_doubles,
     .largest_partial = largest_partial,
     .least_partial = least_partial,
     .find = find_row,
