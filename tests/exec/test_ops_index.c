@@ -314,6 +314,26 @@ static void a_bad_index_is_found_in_the_middle_of_many(void** state) {
     ops_kit_expect_nothing_left(ctx);
 }
 
+static void several_threads_look_at_the_indices(void** state) {
+    (void)state;
+    exec_kit kit;
+    const berth_option_setting settings[] = {{"device", "cpu"}, {"threads", "3"}};
+    assert_ok(exec_kit_open(&kit, NULL, settings, 2));
+    berth_context* ctx = kit.ctx;
+    berth_tensor* x = exec_kit_ramp(ctx, 0, 10);
+    berth_tensor* index = berth_full(ctx, 9, BERTH_I64, 1, (int64_t[]){300000});
+    berth_tensor* at = list(ctx, 2, (int64_t[]){123456, 299999});
+    berth_tensor* bad = list(ctx, 2, (int64_t[]){10, -1});
+    berth_tensor* good = berth_gather(ctx, x, 0, index);
+    assert_non_null(good);
+    index = berth_index_copy(ctx, berth_move(index), 0, at, bad);
+    assert_null(berth_gather(ctx, x, 0, index));
+    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "index 10 at [123456]");
+    berth_release_all(x, index, at, bad, good);
+    ops_kit_expect_nothing_left(ctx);
+    exec_kit_close(&kit);
+}
+
 // --- Refusals ------------------------------------------------------------------------------------
 
 static void shapes_that_do_not_fit_are_refused(void** state) {
@@ -431,6 +451,7 @@ int main(void) {
         EXEC_KIT_ON_BOTH(an_empty_dimension_has_no_place_for_any_index),
         EXEC_KIT_ON_BOTH(an_expanded_index_is_looked_at_once),
         EXEC_KIT_ON_BOTH(a_bad_index_is_found_in_the_middle_of_many),
+        cmocka_unit_test(several_threads_look_at_the_indices),
         EXEC_KIT_ON_BOTH(shapes_that_do_not_fit_are_refused),
         EXEC_KIT_ON_BOTH(types_that_do_not_fit_are_refused),
         EXEC_KIT_ON_BOTH(missing_operands_are_refused_and_the_others_consumed),
