@@ -21,10 +21,10 @@ typedef struct scan {
     atomic_bool has_bad;
 } scan;
 
-/// The sign of what this leaves in `bad` tells whether an index was below 0 or above `last`.
+/// True if an index is below 0 or above `last`: the sign of what is gathered in `bad` tells.
 #define DEFINE_SCAN(name, type, unsigned_type)                                                     \
-    static bool name(const unsigned char* index, int64_t stride, int64_t count, int64_t size) {    \
-        const unsigned_type last = (unsigned_type)(size - 1);                                      \
+    static inline __attribute__((always_inline)) bool name##_by(                                   \
+        const unsigned char* index, int64_t stride, int64_t count, unsigned_type last) {           \
         unsigned_type bad = 0;                                                                     \
         for (int64_t i = 0; i < count; ++i) {                                                      \
             unsigned_type at;                                                                      \
@@ -32,20 +32,21 @@ typedef struct scan {
             bad |= at | (last - at);                                                               \
         }                                                                                          \
         return (type)bad < 0;                                                                      \
+    }                                                                                              \
+    static bool name(                                                                              \
+        const unsigned char* index, int64_t stride, int64_t count, unsigned_type last) {           \
+        if (stride == sizeof(type)) return name##_by(index, sizeof(type), count, last);            \
+        return name##_by(index, stride, count, last);                                              \
     }
 DEFINE_SCAN(scan_i32, int32_t, uint32_t)
 DEFINE_SCAN(scan_i64, int64_t, uint64_t)
 
 static bool scan_row(const scan* job, const unsigned char* index, int64_t count) {
     const int64_t stride = job->joint.strides[0][job->joint.rank - 1];
-    const int64_t bytes = berth_dtype_bytes(job->dtype);
-    if (job->dtype == BERTH_I64)
-        return stride == bytes ? scan_i64(index, bytes, count, job->size)
-                               : scan_i64(index, stride, count, job->size);
+    if (job->dtype == BERTH_I64) return scan_i64(index, stride, count, (uint64_t)(job->size - 1));
     // a larger dimension holds every i32 that is not negative
     const int64_t size = berth_min_i64(job->size, (int64_t)INT32_MAX + 1);
-    return stride == bytes ? scan_i32(index, bytes, count, size)
-                           : scan_i32(index, stride, count, size);
+    return scan_i32(index, stride, count, (uint32_t)(size - 1));
 }
 
 static void scan_range(void* data, int64_t begin, int64_t end, uint32_t worker) {

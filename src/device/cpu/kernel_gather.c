@@ -29,23 +29,37 @@ typedef void (*read_row_fn)(const read_row* row,
                             unsigned char* out,
                             int64_t count);
 
+/// Reads along the last dimension of contiguous operands know all strides beforehand.
 #define DEFINE_READ(name, type, index_type)                                                        \
+    static inline __attribute__((always_inline)) void name##_by(const read_row* row,               \
+                                                                const unsigned char* x,            \
+                                                                const unsigned char* index,        \
+                                                                unsigned char* out,                \
+                                                                int64_t count,                     \
+                                                                int64_t x_stride,                  \
+                                                                int64_t index_stride,              \
+                                                                int64_t step) {                    \
+        const uint64_t size = (uint64_t)row->size;                                                 \
+        type missing;                                                                              \
+        memcpy(&missing, row->missing, sizeof missing);                                            \
+        for (int64_t i = 0; i < count; ++i) {                                                      \
+            index_type at;                                                                         \
+            memcpy(&at, index + i * index_stride, sizeof at);                                      \
+            type value = missing;                                                                  \
+            if ((uint64_t)at < size) memcpy(&value, x + i * x_stride + at * step, sizeof value);   \
+            memcpy(out + i * (int64_t)sizeof value, &value, sizeof value);                         \
+        }                                                                                          \
+    }                                                                                              \
     static void name(const read_row* row,                                                          \
                      const unsigned char* x,                                                       \
                      const unsigned char* index,                                                   \
                      unsigned char* out,                                                           \
                      int64_t count) {                                                              \
-        const int64_t step = row->step, x_stride = row->x_stride;                                  \
-        const int64_t index_stride = row->index_stride;                                            \
-        const uint64_t size = (uint64_t)row->size;                                                 \
-        for (int64_t i = 0; i < count; ++i) {                                                      \
-            index_type at;                                                                         \
-            memcpy(&at, index + i * index_stride, sizeof at);                                      \
-            type value;                                                                            \
-            memcpy(&value, row->missing, sizeof value);                                            \
-            if ((uint64_t)at < size) memcpy(&value, x + i * x_stride + at * step, sizeof value);   \
-            memcpy(out + i * (int64_t)sizeof value, &value, sizeof value);                         \
-        }                                                                                          \
+        if (row->x_stride == 0 && row->index_stride == sizeof(index_type) &&                       \
+            row->step == sizeof(type))                                                             \
+            name##_by(row, x, index, out, count, 0, sizeof(index_type), sizeof(type));             \
+        else                                                                                       \
+            name##_by(row, x, index, out, count, row->x_stride, row->index_stride, row->step);     \
     }
 DEFINE_READ(read_u8_i32, uint8_t, int32_t)
 DEFINE_READ(read_u16_i32, uint16_t, int32_t)
