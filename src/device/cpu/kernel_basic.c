@@ -185,6 +185,7 @@ const berth_basic_rows* berth_basic_query_rows(void) {
 void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     // Kernels ask for the rows of the instruction set at each call, so one function serves all.
     berth_cpu_fill_create_kernels(table);
+    berth_cpu_fill_random_kernels(table);
     berth_cpu_fill_cast_kernels(table);
     berth_cpu_fill_unary_kernels(table);
     berth_cpu_fill_join_kernels(table);

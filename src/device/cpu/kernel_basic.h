@@ -112,7 +112,8 @@ berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 
 // The kernels of each file, [op id] = kernel.
 
-void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE RAND RANDN RANDINT NOOP
+void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE NOOP
+void berth_cpu_fill_random_kernels(berth_kernel* table);    ///< RAND RANDN RANDINT
 void berth_cpu_fill_cast_kernels(berth_kernel* table);      ///< CAST
 void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. GELU_TANH
 void berth_cpu_fill_join_kernels(berth_kernel* table);      ///< CAT .. ROLL

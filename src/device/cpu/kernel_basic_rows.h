@@ -104,6 +104,17 @@ typedef struct berth_basic_rows {
     berth_test_fn is_below[4]; ///< <
     void (*affine)(float* out, const float* x, int64_t count, float scale, float shift);
 
+    /// out[i] = start + (first + i) * step, in double; `count` fits 31 bits.
+    void (*steps_f32)(float* out, int64_t count, double start, double step, int64_t first);
+    /// out[i] = start + i * step, but at least `low` and at most `high`; no sum overflows.
+    void (*steps_i64)(
+        int64_t* out, int64_t count, int64_t start, int64_t step, int64_t low, int64_t high);
+    /// out[i] = the random bits of element first + i.
+    void (*random_bits)(uint64_t* out, int64_t count, uint64_t key, int64_t first);
+    /// out[i] = a number of [low, high) made of bits[i].
+    void (*random_uniform)(
+        float* out, const uint64_t* bits, int64_t count, double low, double high);
+
     /// Sine and cosine, in f32, of angles in radians of any size.
     void (*sincos)(const double* angle, float* out_sin, float* out_cos, int64_t count);
     /// Adjacent pairs turned: out[i] = x[i] * cos[i] + x[i ^ 1] * sin[i] for an even `count`, each

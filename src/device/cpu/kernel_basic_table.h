@@ -6,6 +6,7 @@
 
 #include "device/cpu/kernel_attention_rows.h"
 #include "device/cpu/kernel_binary_rows.h"
+#include "device/cpu/kernel_create_rows.h"
 #include "device/cpu/kernel_power_rows.h"
 #include "device/cpu/kernel_rope_rows.h"
 #include "device/cpu/kernel_unary_rows.h"
@@ -99,6 +100,10 @@ const berth_basic_rows BERTH_BASIC_ROWS = {
     .is_above = {[1] = is_above_uint16_t, [2] = is_above_uint32_t},
     .is_below = {[1] = is_below_uint16_t, [2] = is_below_uint32_t},
     .affine = affine_row,
+    .steps_f32 = steps_f32_row,
+    .steps_i64 = steps_i64_row,
+    .random_bits = random_bits_row,
+    .random_uniform = random_uniform_row,
     .sincos = sincos_row,
     .rotate_pairs = rotate_pairs_row,
     .rotate_halves = rotate_halves_row,

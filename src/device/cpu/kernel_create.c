@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors made from nothing: FILL ARANGE RAND RANDN RANDINT; and NOOP.
+// Tensors made from nothing: FILL ARANGE; and NOOP.
 #include <math.h>
 #include <string.h>
 
@@ -78,6 +78,7 @@ static void kernel_fill(const berth_op_call* call) {
 // --- ARANGE --------------------------------------------------------------------------------------
 
 typedef struct arange_job {
+    const berth_basic_rows* rows;
     unsigned char* out;
     double start;
     double step;
@@ -90,10 +91,7 @@ typedef struct arange_job {
 
 static void arange_floats(const arange_job* job, int64_t at, int64_t count) {
     float values[BERTH_CHUNK];
-    const double start = job->start, step = job->step;
-    const double first = (double)at;
-    for (int32_t i = 0; i < (int32_t)count; ++i)
-        values[i] = (float)(start + (first + (double)i) * step);
+    job->rows->steps_f32(values, count, job->start, job->step, at);
     berth_store_f32(job->dtype, values, job->out + at * job->bytes, count);
 }
 
@@ -101,12 +99,8 @@ static void arange_integers(const arange_job* job, int64_t at, int64_t count) {
     int64_t values[BERTH_CHUNK];
     if (job->is_whole) {
         const int64_t step = (int64_t)job->step;
-        const int64_t first = (int64_t)job->start + at * step;
-        for (int64_t i = 0; i < count; ++i) {
-            const int64_t value = first + i * step;
-            const int64_t above = value > job->lowest ? value : job->lowest;
-            values[i] = above < job->highest ? above : job->highest;
-        }
+        const int64_t start = (int64_t)job->start + at * step;
+        job->rows->steps_i64(values, count, start, step, job->lowest, job->highest);
     } else {
         for (int64_t i = 0; i < count; ++i)
             values[i] =
@@ -134,6 +128,7 @@ static void kernel_arange(const berth_op_call* call) {
     const berth_view* out = &call->outputs[0];
     const double last = params->start + (double)params->count * params->step;
     arange_job job = {
+        .rows = berth_basic_query_rows(),
         .out = out->data,
         .start = params->start,
         .step = params->step,
@@ -148,153 +143,6 @@ static void kernel_arange(const berth_op_call* call) {
     berth_run_range(call, params->count, GRAIN, CHEAP_LEAST, arange_range, &job);
 }
 
-// --- RAND RANDN
-// -----------------------------------------------------------------------------------
-
-typedef struct random_job {
-    unsigned char* out;
-    uint64_t key;
-    double low;
-    double high;
-    bool normal;
-    berth_dtype dtype;
-    int64_t bytes; ///< an element
-} random_job;
-
-#define GOLDEN 0x9e3779b97f4a7c15u // 2^64 over the golden ratio: SplitMix64's step
-
-/// Spreads every bit over the word: the multiply-xorshift finaliser of SplitMix64 (Steele, Lea,
-/// Flood 2014).
-static uint64_t mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-/// 64 random bits for element `index`: SplitMix64's output number index + 1 from a state that is
-/// the mixed seed, so that neighbouring seeds do not give shifted sequences.
-static uint64_t random_bits(uint64_t key, int64_t index) {
-    return mix(key + ((uint64_t)index + 1) * GOLDEN);
-}
-
-static uint64_t random_key(uint64_t seed) { return mix(seed + GOLDEN); }
-
-/// Uniform in [low, high): 24 bits of the word.
-static float random_uniform(const random_job* job, uint64_t bits) {
-    const double unit = (double)(bits >> 40) * 0x1p-24;
-    const float value = (float)(job->low + unit * (job->high - job->low));
-    return value < (float)job->high ? value : nextafterf((float)job->high, (float)job->low);
-}
-
-/// Box and Muller's method, from 32 bits each for radius and angle; one of its two results.
-static float random_normal(const random_job* job, uint64_t bits) {
-    const double unit = ((double)(bits >> 32) + 1.0) * 0x1p-32; // (0, 1]
-    const double turn = (double)(bits & 0xffffffffu) * 0x1p-32;
-    const double radius = sqrt(-2.0 * log(unit));
-    return (float)(job->low + job->high * radius * cos(turn * 6.283185307179586));
-}
-
-/// Rounding to a half may reach `high`; such an element takes the value below it.
-static void keep_below(const random_job* job, uint16_t* narrow, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-        float value;
-        berth_convert_query_to_f32(job->dtype)(narrow + i, &value, 1);
-        if ((double)value < job->high || job->low >= job->high) continue;
-        if ((narrow[i] & 0x7fffu) == 0)
-            narrow[i] = 0x8001u; // below zero
-        else
-            narrow[i] = (uint16_t)(value > 0.0f ? narrow[i] - 1 : narrow[i] + 1);
-    }
-}
-
-static void random_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
-    (void)worker;
-    const random_job* job = data;
-    float values[BERTH_CHUNK];
-    for (int64_t at = begin; at < end; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, end - at);
-        for (int64_t i = 0; i < count; ++i) {
-            const uint64_t bits = random_bits(job->key, at + i);
-            values[i] = job->normal ? random_normal(job, bits) : random_uniform(job, bits);
-        }
-        void* out = job->out + at * job->bytes;
-        berth_store_f32(job->dtype, values, out, count);
-        if (job->dtype != BERTH_F32 && !job->normal) keep_below(job, out, count);
-    }
-}
-
-static void run_random(const berth_op_call* call, bool normal) {
-    const berth_random_params* params = call->params;
-    const berth_view* out = &call->outputs[0];
-    random_job job = {
-        .out = out->data,
-        .key = random_key(params->seed),
-        .low = (double)params->low,
-        .high = (double)params->high,
-        .normal = normal,
-        .dtype = out->dtype,
-        .bytes = berth_dtype_bytes(out->dtype),
-    };
-    berth_run_range(call, berth_view_count(out), GRAIN, GRAIN, random_range, &job);
-}
-
-static void kernel_rand(const berth_op_call* call) { run_random(call, false); }
-static void kernel_randn(const berth_op_call* call) { run_random(call, true); }
-
-// --- RANDINT -------------------------------------------------------------------------------------
-
-typedef struct randint_job {
-    unsigned char* out;
-    uint64_t key;
-    uint64_t low; ///< as an int64_t
-    uint64_t span;
-    berth_dtype dtype;
-    int64_t bytes; ///< an element
-} randint_job;
-
-__extension__ typedef unsigned __int128 wide;
-
-/// One of 0 .. span - 1, by Lemire's method (2019): the high half of bits * span, but for the few
-/// bits of which one result would have more than another; they are drawn anew.
-static uint64_t random_below(uint64_t bits, uint64_t span) {
-    wide product = (wide)bits * span;
-    if ((uint64_t)product < span) {
-        const uint64_t excess = (0 - span) % span; // 2^64 mod span
-        while ((uint64_t)product < excess) {
-            bits = mix(bits + GOLDEN);
-            product = (wide)bits * span;
-        }
-    }
-    return (uint64_t)(product >> 64);
-}
-
-static void randint_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
-    (void)worker;
-    const randint_job* job = data;
-    int64_t values[BERTH_CHUNK];
-    for (int64_t at = begin; at < end; at += BERTH_CHUNK) {
-        const int64_t count = berth_min_i64(BERTH_CHUNK, end - at);
-        for (int64_t i = 0; i < count; ++i)
-            values[i] =
-                (int64_t)(job->low + random_below(random_bits(job->key, at + i), job->span));
-        berth_store_i64(job->dtype, values, job->out + at * job->bytes, count);
-    }
-}
-
-static void kernel_randint(const berth_op_call* call) {
-    const berth_randint_params* params = call->params;
-    const berth_view* out = &call->outputs[0];
-    randint_job job = {
-        .out = out->data,
-        .key = random_key(params->seed),
-        .low = (uint64_t)params->low,
-        .span = (uint64_t)params->high - (uint64_t)params->low,
-        .dtype = out->dtype,
-        .bytes = berth_dtype_bytes(out->dtype),
-    };
-    berth_run_range(call, berth_view_count(out), GRAIN, GRAIN, randint_range, &job);
-}
-
 // --- NOOP ----------------------------------------------------------------------------------------
 
 static void kernel_noop(const berth_op_call* call) { (void)call; }
@@ -302,8 +150,5 @@ static void kernel_noop(const berth_op_call* call) { (void)call; }
 void berth_cpu_fill_create_kernels(berth_kernel* table) {
     table[BERTH_OP_FILL] = kernel_fill;
     table[BERTH_OP_ARANGE] = kernel_arange;
-    table[BERTH_OP_RAND] = kernel_rand;
-    table[BERTH_OP_RANDN] = kernel_randn;
-    table[BERTH_OP_RANDINT] = kernel_randint;
     table[BERTH_OP_NOOP] = kernel_noop;
 }

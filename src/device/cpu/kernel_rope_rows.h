@@ -9,14 +9,31 @@
 #include "device/cpu/kernel_basic_simd.h"
 #include "device/cpu/kernel_trig.h"
 
-static void sincos_row(const double* restrict angle,
-                       float* restrict out_sin,
-                       float* restrict out_cos,
-                       int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-        berth_sincos(angle[i], out_sin + i, out_cos + i);
-    for (int64_t i = 0; i < count; ++i) {
-        if (fabs(angle[i]) <= BERTH_SINCOS_LIMIT) continue;
+VF_INLINE void sincos_vector(vd angle, vh* out_sin, vh* out_cos) {
+    vd sine, cosine;
+    vd_sincos(angle, &sine, &cosine);
+    *out_sin = __builtin_convertvector(sine, vh);
+    *out_cos = __builtin_convertvector(cosine, vh);
+}
+
+static void sincos_row(const double* angle, float* out_sin, float* out_cos, int64_t count) {
+    int64_t i = 0;
+    vd x = {0};
+    vh sine, cosine;
+    for (; i + VD_LANES <= count; i += VD_LANES) {
+        memcpy(&x, angle + i, sizeof x);
+        sincos_vector(x, &sine, &cosine);
+        memcpy(out_sin + i, &sine, sizeof sine);
+        memcpy(out_cos + i, &cosine, sizeof cosine);
+    }
+    if (i < count) {
+        memcpy(&x, angle + i, (size_t)(count - i) * sizeof *angle);
+        sincos_vector(x, &sine, &cosine);
+        memcpy(out_sin + i, &sine, (size_t)(count - i) * sizeof *out_sin);
+        memcpy(out_cos + i, &cosine, (size_t)(count - i) * sizeof *out_cos);
+    }
+    for (i = 0; i < count; ++i) {
+        if (fabs(angle[i]) <= VD_SINCOS_LIMIT) continue;
         out_sin[i] = (float)sin(angle[i]);
         out_cos[i] = (float)cos(angle[i]);
     }

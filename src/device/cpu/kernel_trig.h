@@ -1,43 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sine and cosine, written so that loops over them vectorise.
+// Sine and cosine on vectors of double, as wide as those of f32.
 #ifndef BERTH_DEVICE_CPU_KERNEL_TRIG_H
 #define BERTH_DEVICE_CPU_KERNEL_TRIG_H
 
-#include <stdint.h>
-#include <string.h>
+#include "device/cpu/kernel_basic_simd.h"
+
+#define VD_LANES (VF_LANES / 2)
+
+typedef double vd __attribute__((vector_size(VD_LANES * 8)));
+typedef uint64_t vq __attribute__((vector_size(VD_LANES * 8)));
+typedef float vh __attribute__((vector_size(VD_LANES * 4)));
 
 /// Angles up to this are reduced here, larger ones by libm: the quotient times the first part of
 /// pi / 2 (31 bits) is exact below 2^22.
-#define BERTH_SINCOS_LIMIT 4194304.0
+#define VD_SINCOS_LIMIT 4194304.0
 
-/// Sine and cosine of an angle below the limit, to some 1e-11 in double, then rounded.
+/// Sine and cosine of angles below the limit, to some 1e-11.
 ///
 /// The angle less its nearest multiple of pi / 2 (in three parts), then polynomials in r^2 fitted
 /// at Chebyshev nodes of |r| <= pi / 4, exchanged and negated by the quadrant.
-static inline void berth_sincos(double angle, float* out_sin, float* out_cos) {
-    const double shifted = angle * 0x1.45f306dc9c883p-1 + 0x1.8p+52;
-    uint64_t quadrant;
-    memcpy(&quadrant, &shifted, sizeof quadrant);
-    const double quotient = shifted - 0x1.8p+52;
-    const double r = ((angle - quotient * 0x1.921fb544p+0) - quotient * 0x1.0b4611a6p-34) -
-                     quotient * 0x1.3198a2e037073p-69;
-    const double z = r * r;
-    double s = -0x1.aa262ee715b00p-26;
-    s = s * z + 0x1.71d9a549ac8fbp-19;
+VF_INLINE void vd_sincos(vd angle, vd* out_sin, vd* out_cos) {
+    const vd shifted = angle * 0x1.45f306dc9c883p-1 + 0x1.8p+52;
+    const vq quadrant = (vq)shifted;
+    const vd quotient = shifted - 0x1.8p+52;
+    const vd r = ((angle - quotient * 0x1.921fb544p+0) - quotient * 0x1.0b4611a6p-34) -
+                 quotient * 0x1.3198a2e037073p-69;
+    const vd z = r * r;
+    vd s = z * -0x1.aa262ee715b00p-26 + 0x1.71d9a549ac8fbp-19;
     s = s * z - 0x1.a019fd95094bep-13;
     s = s * z + 0x1.1111110fd1496p-7;
     s = s * z - 0x1.5555555555161p-3;
     s = r * (s * z + 1.0); // keeps the sign of 0
-    double c = 0x1.1c808728603bbp-29;
-    c = c * z - 0x1.27e25ca05d2bep-22;
+    vd c = z * 0x1.1c808728603bbp-29 - 0x1.27e25ca05d2bep-22;
     c = c * z + 0x1.a019ff501e5c1p-16;
     c = c * z - 0x1.6c16c16b5fdb7p-10;
     c = c * z + 0x1.5555555555434p-5;
     c = c * z * z - z * 0.5 + 1.0;
-    const double sine = (quadrant & 1) != 0 ? c : s;
-    const double cosine = (quadrant & 1) != 0 ? s : c;
-    *out_sin = (float)((quadrant & 2) != 0 ? -sine : sine);
-    *out_cos = (float)(((quadrant + 1) & 2) != 0 ? -cosine : cosine);
+    const vq odd = -(quadrant & 1);
+    const vq sine = ((vq)c & odd) | ((vq)s & ~odd);
+    const vq cosine = ((vq)s & odd) | ((vq)c & ~odd);
+    *out_sin = (vd)(sine ^ (quadrant & 2) << 62);
+    *out_cos = (vd)(cosine ^ ((quadrant + 1) & 2) << 62);
 }
 
 #endif // BERTH_DEVICE_CPU_KERNEL_TRIG_H

@@ -52,32 +52,50 @@ static void affine_row(float* out, const float* from, int64_t count, float scale
     }
 }
 
-// A stretch goes through memory of its own, as `out` may be `from`, which would keep the compiler
-// from taking several elements at a time.
+// A stretch goes through memory of its own, as `out` may be `from`.
 #define STRETCH 256
 
-#define TRIG_ROW(name, sine, cosine, result)                                                       \
+VF_INLINE vh trig_vector(vh x, bool is_sine) {
+    vd sine, cosine;
+    vd_sincos(__builtin_convertvector(x, vd), &sine, &cosine);
+    return __builtin_convertvector(is_sine ? sine : cosine, vh);
+}
+
+/// sin or cos of angles, those beyond the limit without regard to that.
+VF_INLINE void trig_stretch(float* out, const float* from, int64_t count, bool is_sine) {
+    int64_t i = 0;
+    vh x = {0};
+    for (; i + VD_LANES <= count; i += VD_LANES) {
+        memcpy(&x, from + i, sizeof x);
+        const vh result = trig_vector(x, is_sine);
+        memcpy(out + i, &result, sizeof result);
+    }
+    if (i < count) {
+        memcpy(&x, from + i, (size_t)(count - i) * sizeof *from);
+        const vh result = trig_vector(x, is_sine);
+        memcpy(out + i, &result, (size_t)(count - i) * sizeof *out);
+    }
+}
+
+#define TRIG_ROW(name, is_sine)                                                                    \
     static void name##_row(float* out, const float* from, int64_t count) {                         \
         for (int64_t at = 0; at < count; at += STRETCH) {                                          \
             const int64_t n = count - at < STRETCH ? count - at : STRETCH;                         \
             float stretch[STRETCH];                                                                \
-            int32_t is_large = 0;                                                                  \
-            for (int64_t i = 0; i < n; ++i) {                                                      \
-                float sine, cosine;                                                                \
-                berth_sincos((double)from[at + i], &sine, &cosine);                                \
-                stretch[i] = result;                                                               \
-                is_large |= !(fabsf(from[at + i]) <= (float)BERTH_SINCOS_LIMIT);                   \
-            }                                                                                      \
-            for (int64_t i = 0; is_large != 0 && i < n; ++i) {                                     \
+            trig_stretch(stretch, from + at, n, is_sine);                                          \
+            int32_t large = 0;                                                                     \
+            for (int64_t i = 0; i < n; ++i)                                                        \
+                large |= !(fabsf(from[at + i]) <= (float)VD_SINCOS_LIMIT);                         \
+            for (int64_t i = 0; large != 0 && i < n; ++i) {                                        \
                 const double x = (double)from[at + i];                                             \
-                if (!(fabs(x) <= BERTH_SINCOS_LIMIT)) stretch[i] = (float)name(x);                 \
+                if (!(fabs(x) <= VD_SINCOS_LIMIT)) stretch[i] = (float)name(x);                    \
             }                                                                                      \
             memcpy(out + at, stretch, (size_t)n * sizeof *stretch);                                \
         }                                                                                          \
     }
 
-TRIG_ROW(sin, result, unused, result)
-TRIG_ROW(cos, unused, result, result)
+TRIG_ROW(sin, true)
+TRIG_ROW(cos, false)
 
 // --- Integers ------------------------------------------------------------------------------------
 
