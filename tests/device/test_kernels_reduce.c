@@ -268,7 +268,7 @@ static void reductions_over_any_dimensions_of_any_strides(void** state) {
     for (int op = BERTH_OP_SUM; op <= BERTH_OP_ALL; ++op) {
         for (int t = 0; t < PLAIN; ++t) {
             if (!takes((berth_op_id)op, plain[t])) continue;
-            for (int round = 0; round < 14; ++round) {
+            for (int round = 0; round < 8; ++round) {
                 int64_t dims[BERTH_MAX_RANK];
                 const int32_t rank = kit_dims(round == 0 ? 8 : 4, round == 0 ? 3 : 11, dims);
                 for (int32_t d = 0; d < rank && is_extreme((berth_op_id)op); ++d)
@@ -290,16 +290,16 @@ static void reductions_over_any_dimensions_of_any_strides(void** state) {
 static void long_reductions_are_right(void** state) {
     (void)state;
     kit_seed(2);
-    static const int64_t shapes[][3] = {{3, 1, 25021}, {25021, 3, 1}, {40, 1250, 2}, {2500, 1, 60}};
+    static const int64_t shapes[][3] = {{3, 1, 25021}, {25021, 3, 1}, {40, 900, 2}, {2500, 1, 30}};
     for (int op = BERTH_OP_SUM; op <= BERTH_OP_ALL; ++op) {
         for (int t = 0; t < PLAIN; ++t) {
             if (!takes((berth_op_id)op, plain[t])) continue;
             const int64_t* dims = shapes[(op + t) % 4];
             kit_tensor x = kit_contiguous(plain[t], 3, dims);
             fill_for((berth_op_id)op, &x);
-            for (uint32_t mask = 1; mask < 8; ++mask) {
-                const bool is_place = op == BERTH_OP_ARGMAX || op == BERTH_OP_ARGMIN;
-                if (is_place && (mask & (mask - 1)) != 0) continue;
+            const bool is_place = op == BERTH_OP_ARGMAX || op == BERTH_OP_ARGMIN;
+            for (int round = 0; round < 3; ++round) {
+                const uint32_t mask = is_place ? UINT32_C(1) << round : (uint32_t)kit_int(1, 7);
                 const berth_reduce_params params = {.dims = dims_of(mask, 3), .correction = 1};
                 check((berth_op_id)op, &x, &params);
             }

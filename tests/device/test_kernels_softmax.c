@@ -169,7 +169,7 @@ static void check_cumsum(const kit_tensor* x, int32_t dim) {
                            total,
                            kit_tolerance(view->dtype, total, 0x1p-24) + 0x1p-40 * sizes);
             else
-                assert_int_equal(kit_get(&out.view, at), whole);
+                assert_int_equal((int64_t)kit_get(&out.view, at), whole);
         }
     }
     kit_free(&out);
