@@ -404,6 +404,35 @@ static void many_tensors_are_joined_in_a_planned_step(void** state) {
     ops_kit_expect_nothing_left(ctx);
 }
 
+static void the_device_may_fail_in_any_group(void** state) {
+    exec_kit* kit = *state;
+    berth_context* ctx = kit->ctx;
+    enum { GROUPS = 4 };
+    for (uint64_t nth = 1; nth <= GROUPS; ++nth) {
+        berth_tensor* parts[MANY];
+        for (size_t i = 0; i < MANY; ++i)
+            parts[i] = berth_move(exec_kit_ramp(ctx, 1, 3));
+        berth_sim_fail(kit->runtime->device, BERTH_SIM_LAUNCH, nth);
+        assert_null(berth_stack(ctx, parts, MANY, 0));
+        assert_context_fails(ctx, BERTH_ERR_DEVICE, "stack(f32[");
+        ops_kit_expect_nothing_left(ctx);
+    }
+}
+
+static void a_result_without_room_is_refused(void** state) {
+    berth_context* ctx = context_of(state);
+    berth_tensor* part = berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){1 << 18}); // 1 MiB of 16
+    berth_tensor* parts[MANY];
+    for (size_t i = 0; i < MANY; ++i)
+        parts[i] = part;
+    assert_null(berth_cat(ctx, parts, MANY, 0));
+    assert_context_fails(ctx, BERTH_ERR_OUT_OF_MEMORY, "cat(f32[262144]");
+    assert_null(berth_repeat(ctx, part, 1, (int64_t[]){MANY}));
+    assert_context_fails(ctx, BERTH_ERR_OUT_OF_MEMORY, "repeat(f32[262144])");
+    berth_release(part);
+    ops_kit_expect_nothing_left(ctx);
+}
+
 static void run_everything(berth_context* ctx) {
     berth_tensor* x = ops_kit_ramp(ctx, 2, (int64_t[]){3, 2});
     berth_tensor* parts[MANY];
@@ -446,6 +475,10 @@ int main(void) {
         EXEC_KIT_ON_BOTH(triangles_keep_one_side_of_a_diagonal),
         EXEC_KIT_ON_BOTH(missing_operands_are_refused),
         EXEC_KIT_ON_BOTH(many_tensors_are_joined_in_a_planned_step),
+        cmocka_unit_test_setup_teardown(
+            the_device_may_fail_in_any_group, exec_kit_set_up_sim, exec_kit_tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_result_without_room_is_refused, exec_kit_set_up_sim, exec_kit_tear_down),
         cmocka_unit_test(host_memory_may_fail_at_any_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
