@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "base/clock.h"
 #include "base/host.h"
@@ -16,6 +13,7 @@
 #include "device/cpu/kernel_gemm_library.h"
 #include "device/cpu/kernel_linear.h"
 #include "device/cpu/kernel_matrix.h"
+#include "kit/limits.h"
 #include "kit/median.h"
 
 #define COLD_BYTES (192u << 20)
@@ -76,38 +74,15 @@ static double read_limit(berth_team* team, const uint8_t* memory) {
 
 #define FMA_LOOPS 1000000
 
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) static double fma_loop(void) {
-    __m512 sums[16];
-    const __m512 factor = _mm512_set1_ps(0.999f);
-    for (int i = 0; i < 16; i++)
-        sums[i] = _mm512_set1_ps((float)i);
-    for (int n = 0; n < FMA_LOOPS; n++) {
-        // Opaque and volatile, so that nothing is computed beforehand or only once.
-        for (int i = 0; i < 16; i++)
-            __asm__ volatile("vfmadd213ps %1, %1, %0" : "+v"(sums[i]) : "v"(factor));
-    }
-    for (int i = 1; i < 16; i++)
-        sums[0] = _mm512_add_ps(sums[0], sums[i]);
-    return (double)_mm512_cvtss_f32(sums[0]);
-}
-#endif
-
 static void fma_items(void* job, int64_t begin, int64_t end, uint32_t worker) {
     (void)job;
     (void)worker;
-#if defined(__x86_64__)
     for (int64_t i = begin; i < end; i++)
-        sink += (uint64_t)fma_loop();
-#else
-    (void)begin;
-    (void)end;
-#endif
+        sink += (uint64_t)bench_fma_loop(FMA_LOOPS);
 }
 
-/// GFLOP/s of register-only multiply-adds; 0 where this is not known how to ask.
+/// GFLOP/s of multiply-adds on registers alone.
 static double fma_limit(berth_team* team) {
-    if (berth_cpu_query_isa() != BERTH_CPU_ISA_AVX512) return 0;
     const int items = 4;
     double samples[5];
     for (int i = 0; i < 5; i++) {
@@ -115,7 +90,7 @@ static double fma_limit(berth_team* team) {
         berth_team_for(team, items, 1, fma_items, NULL);
         samples[i] = seconds() - start;
     }
-    return items * (double)FMA_LOOPS * 16 * 32 / bench_median(samples, 5) * 1e-9;
+    return items * bench_fma_operations(FMA_LOOPS) / bench_median(samples, 5) * 1e-9;
 }
 
 // --- The kernel ----------------------------------------------------------------------------------

@@ -115,6 +115,10 @@ foreach(source IN LISTS berth_bench_sources)
   target_sources(${target} PRIVATE "${source}")
 endforeach()
 
+# every op has a row
+add_test(NAME bench/ops COMMAND bench-ops --quick)
+berth_register_test(bench/ops unit)
+
 # tools/ops_page.c makes docs/ops.md
 berth_add_program(ops-page bin "${PROJECT_SOURCE_DIR}/tools/ops_page.c"
                   "${PROJECT_SOURCE_DIR}/src/ops/op_docs.c")
