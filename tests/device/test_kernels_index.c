@@ -347,6 +347,47 @@ static void scattered_elements_add_up_in_the_type_and_in_order(void** state) {
     }
 }
 
+/// Rows of a contiguous source are added to, or replace, those that a column of indices names.
+static void check_rows(berth_dtype dtype, bool is_add) {
+    const int64_t rows = kit_int(1, 9), columns = kit_int(1, 70), size = kit_int(1, 5);
+    kit_tensor x = kit_contiguous(dtype, 2, (int64_t[]){size, columns});
+    kit_tensor source = kit_contiguous(dtype, 2, (int64_t[]){rows, columns});
+    kit_tensor index = make_index(1, &rows, size);
+    fill_wildly(&x);
+    fill_wildly(&source);
+    kit_tensor expected = clone(&x);
+    for (int64_t i = 0; i < rows * columns; ++i) {
+        const int64_t place = (int64_t)kit_get(&index.view, i / columns);
+        if (place < 0 || place >= size) continue;
+        void* to = kit_at(&expected.view, place * columns + i % columns);
+        const double value = kit_get(&source.view, i);
+        kit_store(dtype, to, is_add ? add(dtype, kit_load(dtype, to), value) : value);
+    }
+    const berth_index_params params = {.dim = 0};
+    berth_op_call call = {
+        .input_count = 3, .inputs = {x.view, index.view, source.view}, .params = &params};
+    berth_view* expanded = &call.inputs[1];
+    expanded->rank = 2;
+    expanded->dims[1] = columns;
+    expanded->strides[1] = 0;
+    kit_run_everywhere(
+        is_add ? BERTH_OP_SCATTER_ADD : BERTH_OP_SCATTER, &call, &x, true, true, NULL);
+    for (int64_t i = 0; i < kit_count(&x.view); ++i)
+        kit_expect(&x.view, i, kit_get(&expected.view, i), 0);
+    kit_free(&x);
+    kit_free(&source);
+    kit_free(&index);
+    kit_free(&expected);
+}
+
+static void an_expanded_index_names_whole_rows(void** state) {
+    (void)state;
+    kit_seed(9);
+    for (int t = 0; t < PLAIN; ++t)
+        for (int round = 0; round < 8; ++round)
+            check_rows(plain[t], round % 2 == 0);
+}
+
 static void sums_of_halves_are_rounded_at_every_step(void** state) {
     (void)state;
     const int64_t one = 1, many = 3000;
@@ -381,6 +422,7 @@ int main(void) {
         cmocka_unit_test(indexed_slices_are_replaced_and_bad_indices_ignored),
         cmocka_unit_test(scattered_elements_replace_and_the_last_of_equals_stays),
         cmocka_unit_test(scattered_elements_add_up_in_the_type_and_in_order),
+        cmocka_unit_test(an_expanded_index_names_whole_rows),
         cmocka_unit_test(sums_of_halves_are_rounded_at_every_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

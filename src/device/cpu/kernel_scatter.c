@@ -34,7 +34,27 @@ typedef void (*write_row_fn)(const write_row* row,
 #define ADD_F16(old, new) berth_f32_to_f16(berth_f16_to_f32(old) + berth_f16_to_f32(new))
 #define ADD_BF16(old, new) berth_f32_to_bf16(berth_bf16_to_f32(old) + berth_bf16_to_f32(new))
 
-#define DEFINE_WRITE(name, type, index_type, COMBINE)                                              \
+/// The element at `to` becomes what COMBINE makes of it and of the one at `from`.
+#define COMBINE_INTO(to, from, type, COMBINE)                                                      \
+    do {                                                                                           \
+        type old, value;                                                                           \
+        memcpy(&old, to, sizeof old);                                                              \
+        memcpy(&value, from, sizeof value);                                                        \
+        old = (type)COMBINE(old, value);                                                           \
+        memcpy(to, &old, sizeof old);                                                              \
+    } while (0)
+
+/// A row of neighbours that have one index; a function of its own, as restrict is a promise of
+/// parameters.
+#define DEFINE_WRITE_ONE(name, type, COMBINE)                                                      \
+    static void name##_one(                                                                        \
+        unsigned char* restrict to, const unsigned char* restrict source, int64_t count) {         \
+        const int64_t item = sizeof(type);                                                         \
+        for (int64_t i = 0; i < count; ++i)                                                        \
+            COMBINE_INTO(to + i * item, source + i * item, type, COMBINE);                         \
+    }
+
+#define DEFINE_WRITE(name, one, type, index_type, COMBINE)                                         \
     static void name(const write_row* row,                                                         \
                      unsigned char* out,                                                           \
                      const unsigned char* index,                                                   \
@@ -43,22 +63,23 @@ typedef void (*write_row_fn)(const write_row* row,
         const uint64_t size = (uint64_t)row->size;                                                 \
         const int64_t step = row->step, out_stride = row->strides[OUT];                            \
         const int64_t index_stride = row->strides[INDEX], stride = row->strides[SOURCE];           \
+        const int64_t item = sizeof(type);                                                         \
+        index_type at;                                                                             \
+        if (index_stride == 0 && out_stride == item && stride == item) {                           \
+            memcpy(&at, index, sizeof at);                                                         \
+            if ((uint64_t)at < size) one(out + at * step, source, count);                          \
+            return;                                                                                \
+        }                                                                                          \
         for (int64_t i = 0; i < count; ++i) {                                                      \
-            index_type at;                                                                         \
             memcpy(&at, index + i * index_stride, sizeof at);                                      \
             if ((uint64_t)at >= size) continue;                                                    \
-            type value;                                                                            \
-            memcpy(&value, source + i * stride, sizeof value);                                     \
-            unsigned char* to = out + i * out_stride + at * step;                                  \
-            type old;                                                                              \
-            memcpy(&old, to, sizeof old);                                                          \
-            old = (type)COMBINE(old, value);                                                       \
-            memcpy(to, &old, sizeof old);                                                          \
+            COMBINE_INTO(out + i * out_stride + at * step, source + i * stride, type, COMBINE);    \
         }                                                                                          \
     }
 #define DEFINE_WRITES(name, type, COMBINE)                                                         \
-    DEFINE_WRITE(name##_i32, type, int32_t, COMBINE)                                               \
-    DEFINE_WRITE(name##_i64, type, int64_t, COMBINE)
+    DEFINE_WRITE_ONE(name, type, COMBINE)                                                          \
+    DEFINE_WRITE(name##_i32, name##_one, type, int32_t, COMBINE)                                   \
+    DEFINE_WRITE(name##_i64, name##_one, type, int64_t, COMBINE)
 DEFINE_WRITES(set_u8, uint8_t, SET)
 DEFINE_WRITES(set_u16, uint16_t, SET)
 DEFINE_WRITES(set_u32, uint32_t, SET)
