@@ -48,6 +48,9 @@ void berth_walk_copy(const berth_walk* walk, int64_t begin, int64_t count, void*
 /// memory that they do not overlap.
 void berth_copy_run(const void* from, int64_t stride, int64_t bytes, int64_t count, void* target);
 
+/// Copies `count` contiguous items of 1, 2, 4 or 8 bytes to places `stride` bytes apart.
+void berth_spread_run(const void* from, int64_t bytes, int64_t count, void* target, int64_t stride);
+
 /// Writes one item of `bytes` bytes `count` (>= 1) times.
 void berth_fill_run(const void* item, int64_t bytes, int64_t count, void* target);
 

@@ -104,6 +104,24 @@ void berth_copy_run(const void* from, int64_t stride, int64_t bytes, int64_t cou
     }
 }
 
+#define SPREAD(type)                                                                               \
+    for (int64_t i = 0; i < count; ++i)                                                            \
+    memcpy(to + i * stride, items + i * (int64_t)sizeof(type), sizeof(type))
+
+void berth_spread_run(
+    const void* from, int64_t bytes, int64_t count, void* target, int64_t stride) {
+    const unsigned char* items = from;
+    unsigned char* to = target;
+    if (bytes == 1)
+        SPREAD(uint8_t);
+    else if (bytes == 2)
+        SPREAD(uint16_t);
+    else if (bytes == 4)
+        SPREAD(uint32_t);
+    else
+        SPREAD(uint64_t);
+}
+
 // --- Squares -------------------------------------------------------------------------------------
 
 /// A square of items whose rows are vectors becomes its transpose: rows half a square apart are
@@ -230,12 +248,16 @@ static void turn_strip(const copy_job* job,
                   job->column_stride,
                   to + done * bytes,
                   job->row_stride);
-    for (int64_t r = 0; r < rows; ++r)
-        berth_copy_run(from + r * bytes + done * job->column_stride,
-                       job->column_stride,
-                       bytes,
-                       columns - done,
-                       to + r * job->row_stride + done * bytes);
+    // what is left is narrow, or low
+    from += done * job->column_stride;
+    to += done * bytes;
+    columns -= done;
+    for (int64_t c = 0; c < columns && columns < rows; ++c)
+        berth_spread_run(
+            from + c * job->column_stride, bytes, rows, to + c * bytes, job->row_stride);
+    for (int64_t r = 0; r < rows && columns >= rows; ++r)
+        berth_copy_run(
+            from + r * bytes, job->column_stride, bytes, columns, to + r * job->row_stride);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -261,12 +283,12 @@ static void turn_range(void* data, int64_t begin, int64_t end, uint32_t worker) 
     }
 }
 
-/// The dimension of `from` whose items are neighbours, if it is not the last and both are large
-/// enough; else -1.
+/// The dimension of `from` whose items are neighbours, if it is not the last and large enough; else
+/// -1.
 static int32_t find_turned(const berth_walk* from) {
     const int64_t bytes = from->item_bytes;
     const int32_t last = from->rank - 1;
-    if (last < 1 || from->strides[last] == bytes || bytes > 8 || from->dims[last] < 4) return -1;
+    if (last < 1 || from->strides[last] == bytes || bytes > 8) return -1;
     for (int32_t d = 0; d < last; ++d)
         if (from->strides[d] == bytes && from->dims[d] >= 4) return d;
     return -1;

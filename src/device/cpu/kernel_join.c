@@ -35,29 +35,6 @@ static void put_runs(const join_job* job, const unsigned char* items, int64_t at
     }
 }
 
-#define PUT_SINGLE(type)                                                                           \
-    for (int64_t i = 0; i < count; ++i)                                                            \
-    memcpy(out + i * job->stride_bytes, items + i * (int64_t)sizeof(type), sizeof(type))
-
-/// put_runs() for runs of one element.
-static void put_single(const join_job* job, const unsigned char* items, int64_t at, int64_t count) {
-    unsigned char* out = job->out + at * job->stride_bytes;
-    switch (job->bytes) {
-    case 1:
-        PUT_SINGLE(uint8_t);
-        break;
-    case 2:
-        PUT_SINGLE(uint16_t);
-        break;
-    case 4:
-        PUT_SINGLE(uint32_t);
-        break;
-    default:
-        PUT_SINGLE(uint64_t);
-        break;
-    }
-}
-
 /// Elements that change their type, or come in short runs.
 static void join_staged(const join_job* job, int64_t begin, int64_t end) {
     _Alignas(64) int64_t buffer[BERTH_CHUNK];
@@ -65,7 +42,8 @@ static void join_staged(const join_job* job, int64_t begin, int64_t end) {
         const int64_t count = berth_min_i64(BERTH_CHUNK, end - at);
         const void* items = berth_walk_as(&job->from, job->dtype, at, count, buffer);
         if (job->run == 1)
-            put_single(job, items, at, count);
+            berth_spread_run(
+                items, job->bytes, count, job->out + at * job->stride_bytes, job->stride_bytes);
         else
             put_runs(job, items, at, count);
     }
