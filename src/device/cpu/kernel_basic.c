@@ -171,6 +171,72 @@ void berth_run_range(const berth_op_call* call,
         berth_team_for(call->team, count, grain, fn, job);
 }
 
+// --- Squares -------------------------------------------------------------------------------------
+
+#define ELEMENTS_GRAIN 4096
+#define SQUARE_ROWS 32
+#define SQUARE_COLUMNS 64
+
+/// Elements in squares of the last two dimensions; a unit is a row of squares.
+typedef struct square_job {
+    berth_range_fn fn;
+    void* job;
+    int64_t rows;
+    int64_t columns;
+    int64_t units; ///< of each matrix
+} square_job;
+
+static void square_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
+    const square_job* squares = data;
+    const int64_t columns = squares->columns;
+    for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t top = unit % squares->units * SQUARE_ROWS;
+        const int64_t bottom = berth_min_i64(top + SQUARE_ROWS, squares->rows);
+        const int64_t matrix = unit / squares->units * squares->rows;
+        for (int64_t left = 0; left < columns; left += SQUARE_COLUMNS) {
+            const int64_t width = berth_min_i64(SQUARE_COLUMNS, columns - left);
+            for (int64_t row = top; row < bottom; ++row) {
+                const int64_t at = (matrix + row) * columns + left;
+                squares->fn(squares->job, at, at + width, worker);
+            }
+        }
+    }
+}
+
+/// True if going down a column stays closer than going along a row does.
+static bool is_turned(const berth_walk* walk) {
+    if (walk->rank < 2) return false;
+    const int32_t last = walk->rank - 1;
+    const int64_t along = walk->strides[last], down = walk->strides[last - 1];
+    const int64_t step = along < 0 ? -along : along;
+    return step >= 64 && step > (down < 0 ? -down : down) && walk->dims[last] >= 8 &&
+           walk->dims[last - 1] >= 8;
+}
+
+void berth_run_elements(const berth_op_call* call,
+                        int64_t count,
+                        int64_t least,
+                        const berth_walk* const* walks,
+                        uint32_t walk_count,
+                        berth_range_fn fn,
+                        void* job) {
+    for (uint32_t i = 0; i < walk_count && count > 0; ++i) {
+        if (!is_turned(walks[i])) continue;
+        const int32_t last = walks[i]->rank - 1;
+        square_job squares = {
+            .fn = fn,
+            .job = job,
+            .rows = walks[i]->dims[last - 1],
+            .columns = walks[i]->dims[last],
+        };
+        squares.units = (squares.rows + SQUARE_ROWS - 1) / SQUARE_ROWS;
+        const int64_t units = count / (squares.rows * squares.columns) * squares.units;
+        berth_run_range(call, units, 1, count < least ? units + 1 : 1, square_range, &squares);
+        return;
+    }
+    berth_run_range(call, count, ELEMENTS_GRAIN, least, fn, job);
+}
+
 // --- Tables --------------------------------------------------------------------------------------
 
 const berth_basic_rows* berth_basic_query_rows(void) {

@@ -102,6 +102,24 @@ void berth_run_range(const berth_op_call* call,
                      berth_range_fn fn,
                      void* job);
 
+/// Where the neighbours of `x`, an operand of `call`, are not the result's, as in a transposed
+/// matrix, but it has the result's shape and elements of that size: copies it to the result's
+/// place, which is what COPY does best, and makes `x` that copy. What is left to compute is in
+/// place.
+void berth_bring_turned(const berth_op_call* call, berth_view* x);
+
+/// Runs `fn` over the elements [0, count) of a result that is made of the operands that `walks`
+/// [walk_count] go over, all of the result's shape. In ranges as berth_run_range() makes them; but
+/// where an operand's neighbours are not the result's, as in a transposed matrix, in short ones
+/// that make up squares, so that each cache line is read while it is at hand.
+void berth_run_elements(const berth_op_call* call,
+                        int64_t count,
+                        int64_t least,
+                        const berth_walk* const* walks,
+                        uint32_t walk_count,
+                        berth_range_fn fn,
+                        void* job);
+
 /// A tensor cut at one dimension: element [outer, r, inner] is item
 /// (outer * size + r) * inner_count + inner of its sequence.
 typedef struct berth_cut {

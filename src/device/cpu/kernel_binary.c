@@ -13,7 +13,6 @@
 // Fewer elements than this are not worth a second thread.
 #define CHEAP_LEAST 65536
 #define COSTLY_LEAST 16384
-#define GRAIN 4096
 
 // --- Two operands --------------------------------------------------------------------------------
 
@@ -66,9 +65,13 @@ static void run_pair(const berth_op_call* call,
     };
     if (out->dtype == BERTH_F16 || out->dtype == BERTH_BF16)
         job.store = berth_convert_query_from_f32(out->dtype);
-    berth_operand_init(&job.a, a, out, meeting, BERTH_OPERAND_COMPUTED);
-    berth_operand_init(&job.b, b, out, meeting, BERTH_OPERAND_COMPUTED);
-    berth_run_range(call, berth_view_count(out), GRAIN, least, pair_range, &job);
+    berth_view left = *a, right = *b;
+    berth_bring_turned(call, &left);
+    if (left.data != out->data) berth_bring_turned(call, &right);
+    berth_operand_init(&job.a, &left, out, meeting, BERTH_OPERAND_COMPUTED);
+    berth_operand_init(&job.b, &right, out, meeting, BERTH_OPERAND_COMPUTED);
+    const berth_walk* const walks[2] = {&job.a.walk, &job.b.walk};
+    berth_run_elements(call, berth_view_count(out), least, walks, 2, pair_range, &job);
 }
 
 static berth_binary_fn arithmetic_row(berth_binary op, berth_dtype dtype) {
@@ -187,7 +190,8 @@ static void kernel_where(const berth_op_call* call) {
     berth_operand_init(&job.condition, &call->inputs[0], out, BERTH_BOOL, BERTH_OPERAND_COMPUTED);
     berth_operand_init(&job.a, &call->inputs[1], out, out->dtype, BERTH_OPERAND_STORED);
     berth_operand_init(&job.b, &call->inputs[2], out, out->dtype, BERTH_OPERAND_STORED);
-    berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, where_range, &job);
+    const berth_walk* const walks[3] = {&job.condition.walk, &job.a.walk, &job.b.walk};
+    berth_run_elements(call, berth_view_count(out), CHEAP_LEAST, walks, 3, where_range, &job);
 }
 
 // --- CLAMP ---------------------------------------------------------------------------------------
@@ -272,8 +276,11 @@ static void kernel_clamp(const berth_op_call* call) {
         .bytes = berth_dtype_bytes(dtype),
     };
     if (is_float && dtype != BERTH_F32) job.store = berth_convert_query_from_f32(dtype);
-    berth_operand_init(&job.x, &call->inputs[0], out, dtype, BERTH_OPERAND_COMPUTED);
-    berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, clamp_range, &job);
+    berth_view x = call->inputs[0];
+    berth_bring_turned(call, &x);
+    berth_operand_init(&job.x, &x, out, dtype, BERTH_OPERAND_COMPUTED);
+    const berth_walk* const walks[1] = {&job.x.walk};
+    berth_run_elements(call, berth_view_count(out), CHEAP_LEAST, walks, 1, clamp_range, &job);
 }
 
 void berth_cpu_fill_binary_kernels(berth_kernel* table) {

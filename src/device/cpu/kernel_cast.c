@@ -3,7 +3,6 @@
 #include "base/op_params.h"
 #include "device/cpu/kernel_basic.h"
 
-#define GRAIN 4096
 #define LEAST 65536 // fewer elements are not worth a second thread
 
 typedef struct cast_job {
@@ -52,23 +51,25 @@ static void dequantise_range(void* data, int64_t begin, int64_t end, uint32_t wo
 }
 
 static void kernel_cast(const berth_op_call* call) {
-    const berth_view* in = &call->inputs[0];
+    berth_view in = call->inputs[0];
     const berth_view* out = &call->outputs[0];
-    const berth_dtype_info* info = berth_dtype_query_info(in->dtype);
+    const berth_dtype_info* info = berth_dtype_query_info(in.dtype);
     cast_job job = {
         .out = out->data,
         .to = out->dtype,
         .bytes = berth_dtype_bytes(out->dtype),
         .values = (int64_t)info->block_values,
     };
-    berth_walk_init(&job.from, in);
+    berth_bring_turned(call, &in);
+    berth_walk_init(&job.from, &in);
     const int64_t count = berth_view_count(out);
     if (info->kind == BERTH_DTYPE_KIND_Q) {
         const int64_t least = LEAST / job.values;
         berth_run_range(call, count / job.values, 128, least, dequantise_range, &job);
         return;
     }
-    berth_run_range(call, count, GRAIN, LEAST, cast_range, &job);
+    const berth_walk* const walks[1] = {&job.from};
+    berth_run_elements(call, count, LEAST, walks, 1, cast_range, &job);
 }
 
 void berth_cpu_fill_cast_kernels(berth_kernel* table) { table[BERTH_OP_CAST] = kernel_cast; }

@@ -332,4 +332,22 @@ static void kernel_copy(const berth_op_call* call) {
         run_turned(call, &job, turned, count);
 }
 
+void berth_bring_turned(const berth_op_call* call, berth_view* x) {
+    const berth_view* out = &call->outputs[0];
+    berth_walk walk;
+    berth_walk_init(&walk, x);
+    if (find_turned(&walk) < 0 || x->rank != out->rank || out->data == x->data) return;
+    if (walk.item_bytes != berth_dtype_bytes(out->dtype)) return;
+    for (int32_t d = 0; d < x->rank; ++d)
+        if (x->dims[d] != out->dims[d]) return;
+    for (uint32_t i = 0; i < call->input_count; ++i) // another operand may lie there
+        if (call->inputs[i].data == out->data) return;
+    berth_op_call copy = {.input_count = 1, .output_count = 1, .team = call->team};
+    copy.inputs[0] = *x;
+    copy.outputs[0] = *out;
+    copy.outputs[0].dtype = x->dtype;
+    kernel_copy(&copy);
+    *x = copy.outputs[0];
+}
+
 void berth_cpu_fill_copy_kernels(berth_kernel* table) { table[BERTH_OP_COPY] = kernel_copy; }

@@ -11,7 +11,6 @@
 // Fewer elements than this are not worth a second thread.
 #define CHEAP_LEAST 65536
 #define COSTLY_LEAST 16384
-#define GRAIN 4096
 
 typedef struct unary_job {
     berth_walk x;
@@ -34,8 +33,11 @@ static void run(const berth_op_call* call, unary_job* job, int64_t least, berth_
     job->out = out->data;
     job->dtype = out->dtype;
     job->bytes = berth_dtype_bytes(out->dtype);
-    berth_walk_init(&job->x, &call->inputs[0]);
-    berth_run_range(call, berth_view_count(out), GRAIN, least, range, job);
+    berth_view x = call->inputs[0];
+    berth_bring_turned(call, &x);
+    berth_walk_init(&job->x, &x);
+    const berth_walk* const walks[1] = {&job->x};
+    berth_run_elements(call, berth_view_count(out), least, walks, 1, range, job);
 }
 
 // --- In f32 --------------------------------------------------------------------------------------
