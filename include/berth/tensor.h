@@ -105,7 +105,8 @@ BERTH_API BERTH_NODISCARD berth_status berth_tensor_write(berth_tensor* tensor,
 /// Errors: BERTH_ERR_UNSUPPORTED on a device without host access, BERTH_ERR_INVALID_ARGUMENT,
 ///         BERTH_ERR_DEVICE, BERTH_ERR_FORKED; then `*out_data` is NULL and nothing is pinned.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_map(berth_tensor* tensor, void** out_data);
-/// Ends one map of the tensor or of a view of it. Accepts NULL.
+/// Ends one map of the tensor or of a view of it. Accepts NULL; one that is not mapped is left
+/// alone, with an error in the log.
 BERTH_API void berth_tensor_unmap(berth_tensor* tensor);
 
 #ifdef __cplusplus

@@ -90,7 +90,7 @@
     X(ATTENTION,   "attention")
 
 #define BERTH_OP_MAP_INDEX(X)        \
-    X(COPY,        "contiguous")     \
+    X(COPY,        "copy")           \
     X(CAT,         "cat")            \
     X(CAT_MORE,    "cat")            \
     X(STACK,       "stack")          \

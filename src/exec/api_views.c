@@ -18,8 +18,8 @@ static berth_status check_sliceable(const berth_window* window, int32_t dim) {
 /// dimension.
 static void take_part(
     berth_window* window, int32_t dim, int64_t first, int64_t count, int64_t step) {
-    // without elements the offset stays: it must not leave the storage
-    if (count > 0)
+    // without elements, now or then, the offset stays: it must not leave the storage
+    if (count > 0 && berth_shape_count(window->rank, window->dims) > 0)
         window->offset_bytes += (uint64_t)(first * window->strides[dim]) *
                                 berth_dtype_info_of(window->dtype)->block_bytes;
     window->dims[dim] = count;

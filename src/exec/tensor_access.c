@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "exec/foreign.h"
 
 berth_tensor* berth_tensor_from_memory(berth_context* context,
@@ -196,6 +197,13 @@ berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
 
 void berth_tensor_unmap(berth_tensor* tensor) {
     if (tensor == NULL || berth_home_is_forked(tensor->home)) return;
-    BERTH_CHECK(1, (atomic_load(&tensor->storage->marks) & ~BERTH_STORAGE_SHARED) > 0);
-    atomic_fetch_sub_explicit(&tensor->storage->marks, 1, memory_order_acq_rel);
+    berth_storage* storage = tensor->storage;
+    uint32_t marks = atomic_load_explicit(&storage->marks, memory_order_acquire);
+    do {
+        if ((marks & ~BERTH_STORAGE_SHARED) == 0) {
+            berth_log_line(BERTH_LOG_ERROR, "berth_tensor_unmap: the tensor is not mapped");
+            return;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+        &storage->marks, &marks, marks - 1, memory_order_acq_rel, memory_order_acquire));
 }

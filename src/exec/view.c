@@ -4,14 +4,20 @@
 
 #include "base/error.h"
 
+static bool is_on_device_of(const berth_context* ctx, const berth_tensor* x) {
+    return x->storage->home->stream->device == ctx->home.stream->device;
+}
+
 bool berth_view_enter(berth_context* ctx, const char* op, berth_tensor* operand) {
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return false;
     berth_home_lock(&ctx->home);
     berth_tensor* x = berth_untag(operand);
-    if (ctx->error == BERTH_OK && x != NULL) return true;
-    if (ctx->error == BERTH_OK)
-        berth_context_fail(
-            ctx, berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the operand is NULL"), op, NULL);
+    if (ctx->error == BERTH_OK && x != NULL && is_on_device_of(ctx, x)) return true;
+    if (ctx->error == BERTH_OK) {
+        const char* what =
+            x == NULL ? "the operand is NULL" : "the operand belongs to another runtime";
+        berth_context_fail(ctx, berth_fail(BERTH_ERR_INVALID_ARGUMENT, "%s", what), op, NULL);
+    }
     if (x != NULL && berth_is_moved(operand)) berth_tensor_drop(x, &ctx->home);
     berth_home_unlock(&ctx->home);
     return false;

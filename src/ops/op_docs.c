@@ -102,8 +102,8 @@ const berth_op_doc berth_op_docs[] = {
     {"attention", "attention", "[T, H, Dv], or [B, T, H, Dv]", "floats; mask also bool", "-", "F.scaled_dot_product_attention(q, k, v)"},
 
     // layout, joining, indices
-    {"contiguous", "view contiguous", "x", PLAIN, "np.ascontiguousarray(x)", "x.contiguous()"},
-    {"copy", "contiguous", "x", PLAIN, "x.copy()", "x.clone()"},
+    {"contiguous", "view copy", "x", PLAIN, "np.ascontiguousarray(x)", "x.contiguous()"},
+    {"copy", "copy", "x", PLAIN, "x.copy()", "x.clone()"},
     {"cat", "cat", "the tensors, one after another along `dim`", "plain -> promoted", "np.concatenate(tensors, dim)", "torch.cat(tensors, dim)"},
     {"stack", "stack", "the tensors' shape, `count` inserted at `dim`", "plain -> promoted", "np.stack(tensors, dim)", "torch.stack(tensors, dim)"},
     {"repeat", "repeat", "x, `times` as large", PLAIN, "np.tile(x, times)", "x.repeat(times)"},
@@ -142,7 +142,7 @@ const berth_op_doc berth_op_docs[] = {
     {"expand", "view", "`dims`", PLAIN, "np.broadcast_to(x, dims)", "x.expand(dims)"},
     {"squeeze", "view", "x without dimensions of size 1", PLAIN, "x.squeeze(dims)", "x.squeeze(dim)"},
     {"unsqueeze", "view", "x with a dimension of size 1 at `dim`", PLAIN, "np.expand_dims(x, dim)", "x.unsqueeze(dim)"},
-    {"reshape", "view contiguous", "`dims`, one may be -1", PLAIN, "x.reshape(dims)", "x.reshape(dims)"},
+    {"reshape", "view copy", "`dims`, one may be -1", PLAIN, "x.reshape(dims)", "x.reshape(dims)"},
     {"reshape_view", "view", "`dims`, one may be -1", PLAIN, "-", "x.view(dims)"},
     {"as_strided", "view", "`dims`", PLAIN, "np.lib.stride_tricks.as_strided(x, dims, strides)", "x.as_strided(dims, strides, offset)"},
 };

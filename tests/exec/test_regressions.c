@@ -91,6 +91,88 @@ static void run_with_failures(berth_context* ctx, int64_t length, bool fails) {
     assert_ok(berth_step_end(ctx));
 }
 
+static void a_moved_operand_that_is_copied_first_lives_until_the_op_has_read_it(void** state) {
+    exec_kit* kit = *state;
+    // what has been given back is overwritten at once
+    exec_kit_close(kit);
+    const berth_option_setting settings[] = {{"threads", "1"}, {"poison", "free"}};
+    assert_ok(exec_kit_open(kit, NULL, settings, 2));
+    berth_tensor* x =
+        berth_reshape(kit->ctx, berth_move(exec_kit_ramp(kit->ctx, 0, 4)), 2, (int64_t[]){2, 2});
+    x = berth_transpose(kit->ctx, berth_move(x), 0, 1); // [[0, 2], [1, 3]]
+    berth_tensor* y = berth_linear(kit->ctx, berth_move(x), x, NULL);
+    exec_kit_expect(y, (float[]){4, 6, 6, 10}, 4);
+    berth_tensor* z = berth_reshape(kit->ctx, y, 3, (int64_t[]){2, 1, 2});
+    z = berth_transpose(kit->ctx, berth_move(z), 0, 2); // heads of one number, rows not contiguous
+    berth_tensor* keys = berth_expand(kit->ctx, z, 3, (int64_t[]){2, 1, 2});
+    berth_tensor* all = berth_attention(kit->ctx, berth_move(keys), keys, keys, NULL, 0, false, 0);
+    assert_int_equal(berth_tensor_count(all), 4);
+    berth_release_all(y, z, all);
+    expect_sound_objects(kit->ctx);
+}
+
+static void positions_and_divisors_may_have_any_strides(void** state) {
+    berth_context* ctx = ((exec_kit*)*state)->ctx;
+    berth_tensor* x = berth_ones(ctx, BERTH_F32, 3, (int64_t[]){3, 1, 4});
+    berth_tensor* zero = berth_zeros(ctx, BERTH_I64, 0, NULL);
+    berth_tensor* one = berth_ones(ctx, BERTH_F32, 0, NULL);
+    berth_tensor* positions = berth_expand(ctx, zero, 1, (int64_t[]){3});
+    berth_tensor* divisors = berth_expand(ctx, one, 1, (int64_t[]){2});
+    berth_tensor* y = berth_rope(ctx, x, positions, divisors, NULL);
+    exec_kit_expect(y, (float[]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 12);
+    berth_release_all(x, zero, one, positions, divisors, y);
+}
+
+static void a_part_of_a_tensor_without_elements_stays_within_the_storage(void** state) {
+    berth_context* ctx = ((exec_kit*)*state)->ctx;
+    berth_tensor* x = berth_zeros(ctx, BERTH_F32, 2, (int64_t[]){INT64_C(1) << 40, 0});
+    berth_tensor* part = berth_select(ctx, x, 0, -1);
+    berth_tensor_properties properties;
+    assert_ok(berth_tensor_info(part, &properties));
+    assert_int_equal(properties.offset_bytes, 0);
+    berth_release_all(x, part);
+}
+
+static void a_tensor_that_is_not_mapped_cannot_be_unmapped(void** state) {
+    berth_context* ctx = ((exec_kit*)*state)->ctx;
+    berth_tensor* x = exec_kit_ramp(ctx, 0, 4);
+    void* data;
+    berth_tensor_properties properties;
+    berth_tensor_unmap(x);
+    assert_ok(berth_tensor_map(x, &data));
+    assert_ok(berth_tensor_info(x, &properties));
+    assert_true(properties.is_pinned);
+    berth_tensor_unmap(x);
+    berth_tensor_unmap(x);
+    assert_ok(berth_tensor_info(x, &properties));
+    assert_false(properties.is_pinned);
+    berth_release(x);
+}
+
+static void a_view_of_another_runtime_s_tensor_is_refused(void** state) {
+    exec_kit* kit = *state;
+    static exec_kit other;
+    assert_ok(exec_kit_open(&other, NULL, NULL, 0));
+    berth_tensor* x = exec_kit_ramp(other.ctx, 0, 4);
+    assert_null(berth_slice(kit->ctx, x, 0, 1, 3, 1));
+    assert_context_fails(kit->ctx, BERTH_ERR_INVALID_ARGUMENT, "another runtime");
+    berth_context_clear_error(kit->ctx);
+    assert_null(berth_contiguous(kit->ctx, berth_move(x)));
+    assert_context_fails(kit->ctx, BERTH_ERR_INVALID_ARGUMENT, "another runtime");
+    exec_kit_close(&other);
+    expect_sound_objects(kit->ctx);
+}
+
+static void a_copy_that_fails_is_called_a_copy(void** state) {
+    berth_context* ctx = ((exec_kit*)*state)->ctx;
+    berth_tensor* one = berth_ones(ctx, BERTH_F32, 0, NULL);
+    berth_tensor* many = berth_expand(ctx, one, 1, (int64_t[]){INT64_C(1) << 40});
+    assert_null(berth_copy(ctx, many));
+    assert_context_fails(ctx, BERTH_ERR_OUT_OF_MEMORY, "copy(f32[1099511627776])");
+    berth_context_clear_error(ctx);
+    berth_release_all(one, many);
+}
+
 static void an_op_that_fails_in_a_replay_does_not_shift_the_places_of_the_rest(void** state) {
     berth_context* ctx = ((exec_kit*)*state)->ctx;
     for (int64_t length = 100; length < 160; length += 10)
@@ -189,6 +271,12 @@ int main(void) {
         ON_A_KIT(a_reference_moved_twice_is_given_back_once_beside_a_missing_operand),
         ON_A_KIT(parts_moved_too_often_give_each_reference_back_once),
         ON_A_KIT(a_moved_target_that_is_also_the_source_lives_until_it_was_read),
+        ON_A_KIT(a_moved_operand_that_is_copied_first_lives_until_the_op_has_read_it),
+        ON_A_KIT(positions_and_divisors_may_have_any_strides),
+        ON_A_KIT(a_part_of_a_tensor_without_elements_stays_within_the_storage),
+        ON_A_KIT(a_tensor_that_is_not_mapped_cannot_be_unmapped),
+        ON_A_KIT(a_view_of_another_runtime_s_tensor_is_refused),
+        ON_A_KIT(a_copy_that_fails_is_called_a_copy),
         ON_A_KIT(an_op_that_fails_in_a_replay_does_not_shift_the_places_of_the_rest),
         ON_A_KIT(foreign_memory_without_bytes_may_be_at_null),
         ON_A_KIT(a_query_offset_as_large_as_can_be_sees_every_key),
