@@ -340,6 +340,7 @@ static const struct {
     const char* reason;
 } reasons[] = {
     {"sort", ANY_DTYPE, "n log n"},
+    {"scatter_add", ANY_DTYPE, "one sum after the other, as an index may come again"},
 };
 
 const char* bench_case_reason(const char* op, berth_dtype dtype) {
