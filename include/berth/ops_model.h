@@ -32,7 +32,8 @@ typedef struct berth_rope_options {
 
 /// Turns pair i of each head by the angle position * position_scale * base^(-2i / rotary_dims) /
 /// divisors[i]. x [T, H, D] floats, positions [T] i32 or i64, divisors [rotary_dims / 2] f32 or
-/// NULL. `options` NULL means all defaults.
+/// NULL. `options` NULL means all defaults. Operands whose last dimension is not contiguous are
+/// copied first.
 BERTH_API berth_tensor* berth_rope(berth_context* ctx,
                                    berth_tensor* x,
                                    berth_tensor* positions,
@@ -47,6 +48,7 @@ BERTH_API berth_tensor* berth_rope(berth_context* ctx,
 /// Query t sees keys j <= query_offset + t if causal, else all, and of those what `mask` (NULL: no
 /// mask) leaves: [T, S], [H, T, S] or [B, H, T, S], each size may be 1 instead; bool, true for what
 /// may be seen, or floats, which are added to the scores. A query that sees nothing gives zeros.
+/// (The values of keys that are hidden count 0 times, as in PyTorch: so they should be finite.)
 /// `scale` 0 means 1 / sqrt(D). Operands whose last dimension is not contiguous are copied first.
 /// (PyTorch's layout has heads before tokens: swap them by berth_transpose(), which copies
 /// nothing.)

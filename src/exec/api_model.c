@@ -8,35 +8,35 @@ berth_tensor* berth_matmul(berth_context* ctx, berth_tensor* a, berth_tensor* b)
     return berth_api_dispatch_two(ctx, BERTH_OP_MATMUL, a, b);
 }
 
-/// Whether the elements of the last dimension lie one after another.
-static bool has_dense_rows(const berth_tensor* x) {
-    return x->rank == 0 || x->dims[x->rank - 1] <= 1 || x->strides[x->rank - 1] == 1;
+/// True if the elements of a row, along the last dimension, do not lie side by side.
+static bool has_gaps(const berth_tensor* tagged) {
+    const berth_tensor* x = berth_untag(tagged);
+    if (x == NULL || x->rank == 0) return false;
+    return x->dims[x->rank - 1] > 1 && x->strides[x->rank - 1] != 1;
 }
 
-/// An op on `operands` [count] that wants the rows of the first three contiguous: others become
-/// copies. The references that were moved end with the op, since an operand may be there twice.
+/// Dispatches an op whose first `rows` operands must have rows without gaps: what has some is
+/// copied. Moved operands end behind the op then, as one tensor may be several operands.
 static berth_tensor* dispatch_rows(berth_context* ctx,
                                    berth_op_id op,
                                    berth_tensor* const* operands,
                                    uint32_t count,
+                                   uint32_t rows,
                                    const void* params,
                                    size_t params_bytes) {
-    if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
-    berth_tensor* rows[4];
-    berth_tensor* replaced[4] = {NULL};
-    bool replaces = false;
+    bool is_ready = true;
+    for (uint32_t i = 0; i < rows; ++i)
+        is_ready = is_ready && !has_gaps(operands[i]);
+    if (is_ready || ctx == NULL || berth_home_is_forked(&ctx->home))
+        return berth_dispatch(ctx, op, operands, count, params, params_bytes);
+    berth_tensor* given[BERTH_OP_MAX_INPUTS];
     for (uint32_t i = 0; i < count; ++i) {
-        berth_tensor* x = berth_untag(operands[i]);
-        rows[i] = operands[i];
-        if (i >= 3 || x == NULL || has_dense_rows(x)) continue;
-        rows[i] = berth_move(berth_contiguous(ctx, x));
-        replaced[i] = operands[i];
-        replaces = true;
+        given[i] = berth_untag(operands[i]);
+        if (i < rows && has_gaps(operands[i])) given[i] = berth_move(berth_copy(ctx, given[i]));
     }
-    berth_tensor* result = berth_dispatch(ctx, op, rows, count, params, params_bytes);
-    if (!replaces) return result;
+    berth_tensor* result = berth_dispatch(ctx, op, given, count, params, params_bytes);
     berth_home_lock(&ctx->home);
-    berth_context_drop_moved(ctx, replaced, count);
+    berth_context_drop_moved(ctx, operands, count);
     berth_home_unlock(&ctx->home);
     return result;
 }
@@ -46,7 +46,8 @@ berth_tensor* berth_linear(berth_context* ctx,
                            berth_tensor* weight,
                            berth_tensor* bias) {
     berth_tensor* const operands[3] = {x, weight, bias};
-    return dispatch_rows(ctx, BERTH_OP_LINEAR, operands, bias == NULL ? 2 : 3, NULL, 0);
+    const uint32_t count = bias == NULL ? 2 : 3;
+    return dispatch_rows(ctx, BERTH_OP_LINEAR, operands, count, count, NULL, 0);
 }
 
 berth_tensor* berth_rope(berth_context* ctx,
@@ -65,8 +66,8 @@ berth_tensor* berth_rope(berth_context* ctx,
     if (params.rotary_dims == 0 && plain != NULL && plain->rank == 3 && plain->dims[2] <= INT32_MAX)
         params.rotary_dims = (int32_t)plain->dims[2];
     berth_tensor* const operands[3] = {x, positions, divisors};
-    return dispatch_rows(
-        ctx, BERTH_OP_ROPE, operands, divisors == NULL ? 2 : 3, &params, sizeof params);
+    const uint32_t count = divisors == NULL ? 2 : 3;
+    return dispatch_rows(ctx, BERTH_OP_ROPE, operands, count, count, &params, sizeof params);
 }
 
 berth_tensor* berth_attention(berth_context* ctx,
@@ -83,6 +84,6 @@ berth_tensor* berth_attention(berth_context* ctx,
     if (scale == 0 && plain != NULL && plain->rank >= 3 && plain->dims[plain->rank - 1] > 0)
         params.scale = (float)(1.0 / sqrt((double)plain->dims[plain->rank - 1]));
     berth_tensor* const operands[4] = {q, k, v, mask};
-    return dispatch_rows(
-        ctx, BERTH_OP_ATTENTION, operands, mask == NULL ? 3 : 4, &params, sizeof params);
+    const uint32_t count = mask == NULL ? 3 : 4;
+    return dispatch_rows(ctx, BERTH_OP_ATTENTION, operands, count, 3, &params, sizeof params);
 }

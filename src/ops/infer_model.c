@@ -11,9 +11,12 @@
 berth_status berth_infer_matmul(berth_op_call* call) {
     const berth_view* a = &call->inputs[0];
     const berth_view* b = &call->inputs[1];
-    const berth_dtype_kind kind = berth_dtype_info_of(a->dtype)->kind;
-    if (kind == BERTH_DTYPE_KIND_Q || kind == BERTH_DTYPE_KIND_B)
-        return berth_infer_refuse_dtype(a->dtype, "floats and integers");
+    for (uint32_t i = 0; i < 2; ++i) {
+        const berth_dtype dtype = call->inputs[i].dtype;
+        const berth_dtype_kind kind = berth_dtype_info_of(dtype)->kind;
+        if (kind == BERTH_DTYPE_KIND_Q || kind == BERTH_DTYPE_KIND_B)
+            return berth_infer_refuse_dtype(dtype, "floats and integers");
+    }
     if (a->dtype != b->dtype)
         return berth_infer_unsupported("both operands must have one type; cast one");
     if (a->rank < 1 || b->rank < 1)

@@ -10,7 +10,7 @@
 // the same bits, and keys that a row does not see are not read for it.
 //
 // A mask changes scores before the softmax: to -infinity, or by a number. A tile, or a segment, of
-// which a row may see nothing is left out of its softmax, so that no infinity meets another.
+// which a row may see nothing is left out of that row's sums, so that no infinity meets another.
 //
 // Where there is FMA the products use it, so results differ in the last places from those of the
 // portable rows.
@@ -113,6 +113,7 @@ typedef struct attention_unit {
     float* sums;           ///< [count, columns], of the segment
     float* all_sums;       ///< [count, columns], of the segments before
     int64_t visible[ROWS]; ///< keys that each row sees: [0, visible)
+    int64_t seen[ROWS];    ///< of the tile, from its first; 0 also where a mask hides them all
     berth_attention_state state[ROWS];
     berth_attention_state all_state[ROWS];
 } attention_unit;
@@ -216,8 +217,7 @@ static void load_mask(const berth_view* mask,
         values[i] = from[i] != 0 ? 0.0f : -INFINITY;
 }
 
-/// Adds the mask to a row's scores of `count` keys. False if it leaves none of them: then the
-/// scores are 0, so that they add nothing.
+/// Adds the mask to a row's scores of `count` keys. False if it leaves none of them.
 static bool mask_scores(const attention_unit* unit, int64_t row, int64_t key, int64_t count) {
     float* scores = unit->scores + row * TILE;
     float values[TILE];
@@ -227,12 +227,11 @@ static bool mask_scores(const attention_unit* unit, int64_t row, int64_t key, in
         scores[i] = values[i] == -INFINITY ? -INFINITY : scores[i] + values[i];
         has_any = has_any || scores[i] != -INFINITY;
     }
-    if (!has_any) memset(scores, 0, (size_t)count * sizeof *scores);
     return has_any;
 }
 
-/// True if a row's softmax over some keys has seen any of them.
-static bool has_seen(const berth_attention_state* state) { return state->largest != -INFINITY; }
+/// True if a row's softmax over some keys has seen any of them: the largest adds e^0, or a NaN.
+static bool has_seen(const berth_attention_state* state) { return state->total != 0; }
 
 // --- Values --------------------------------------------------------------------------------------
 
@@ -254,6 +253,17 @@ static const float* tile_values(const attention_unit* unit,
     return unit->values;
 }
 
+/// Turns a row's scores of the tile into powers; returns how many of its keys it sees.
+static int64_t attend_tile(attention_unit* unit, int64_t row, int64_t key) {
+    const attention_job* job = unit->job;
+    const int64_t columns = job->shape.columns;
+    const int64_t seen = berth_min_i64(unit->visible[row] - key, TILE);
+    if (seen <= 0 || (job->mask != NULL && !mask_scores(unit, row, key, seen))) return 0;
+    job->rows->attend(
+        unit->scores + row * TILE, seen, &unit->state[row], unit->sums + row * columns, columns);
+    return seen;
+}
+
 /// Adds the tile's values, weighted, to the sums of rows that see some of its keys.
 static void sum_tile(attention_unit* unit, int64_t key, int64_t count) {
     const attention_job* job = unit->job;
@@ -261,9 +271,9 @@ static void sum_tile(attention_unit* unit, int64_t key, int64_t count) {
     int64_t stride;
     const float* values = tile_values(unit, key, count, &stride);
     for (int64_t r = 0; r < unit->count;) {
-        const int64_t seen = berth_min_i64(unit->visible[r] - key, TILE);
+        const int64_t seen = unit->seen[r];
         int64_t end = r + 1; // rows that see equally many go together
-        while (end < unit->count && berth_min_i64(unit->visible[end] - key, TILE) == seen) {
+        while (end < unit->count && unit->seen[end] == seen) {
             ++end;
         }
         if (seen > 0) {
@@ -283,8 +293,7 @@ static void sum_tile(attention_unit* unit, int64_t key, int64_t count) {
 
 /// Sums the values of the segment's keys for all rows of the unit, from nothing.
 static void attend_segment(attention_unit* unit, int64_t segment) {
-    const attention_job* job = unit->job;
-    const int64_t columns = job->shape.columns;
+    const int64_t columns = unit->job->shape.columns;
     memset(unit->sums, 0, (size_t)(unit->count * columns) * sizeof(float));
     for (int64_t r = 0; r < unit->count; ++r) {
         unit->state[r] = (berth_attention_state){.largest = -INFINITY};
@@ -294,13 +303,8 @@ static void attend_segment(attention_unit* unit, int64_t segment) {
     for (int64_t key = segment * SEGMENT; key < end; key += TILE) {
         const int64_t count = berth_min_i64(TILE, end - key);
         score_tile(unit, key, count);
-        for (int64_t r = 0; r < unit->count; ++r) {
-            const int64_t seen = berth_min_i64(unit->visible[r] - key, TILE);
-            if (seen <= 0) continue;
-            if (job->mask != NULL && !mask_scores(unit, r, key, seen)) continue;
-            job->rows->attend(
-                unit->scores + r * TILE, seen, &unit->state[r], unit->sums + r * columns, columns);
-        }
+        for (int64_t r = 0; r < unit->count; ++r)
+            unit->seen[r] = attend_tile(unit, r, key);
         sum_tile(unit, key, count);
     }
 }
