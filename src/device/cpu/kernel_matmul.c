@@ -21,6 +21,8 @@
 #define WORKER_PRODUCTS 65536     ///< multiply-adds that are worth waking a worker for
 #define ALIGNMENT 64
 
+_Static_assert(BLOCK_COLUMNS == BERTH_ATTENTION_TILE, "transpose_tile turns a block's columns");
+
 /// A matrix of the batch in any strided form.
 typedef struct matrix {
     const uint8_t* data;
@@ -34,6 +36,7 @@ typedef struct job {
     berth_view b;
     berth_view out;
     berth_matmul_tile_fn tile;
+    const berth_basic_rows* rows;
     berth_to_f32_fn to_f32;
     berth_from_f32_fn from_f32;
     int64_t value_bytes;
@@ -84,6 +87,7 @@ static uint64_t worker_bytes_for(int64_t m, int64_t k) {
 
 uint64_t berth_cpu_matmul_scratch(const berth_op_call* call) {
     const berth_view* a = &call->inputs[0];
+    if (!berth_dtype_is_float(a->dtype)) return berth_cpu_matmul_integers_scratch(call);
     const int64_t rows = a->rank > 1 ? a->dims[a->rank - 2] : 1;
     return worker_bytes_for(rows, a->dims[a->rank - 1]) * berth_team_worker_count(call->team);
 }
@@ -112,6 +116,25 @@ void berth_matmul_operands(const berth_op_call* call,
         b->rank = 2;
         out->dims[out->rank++] = 1;
     }
+}
+
+/// Exchanges the last two dimensions.
+static void turn(berth_view* x) {
+    const int64_t dim = x->dims[x->rank - 1];
+    const int64_t stride = x->strides[x->rank - 1];
+    x->dims[x->rank - 1] = x->dims[x->rank - 2];
+    x->strides[x->rank - 1] = x->strides[x->rank - 2];
+    x->dims[x->rank - 2] = dim;
+    x->strides[x->rank - 2] = stride;
+}
+
+void berth_matmul_turn_column(berth_view* a, berth_view* b, berth_view* out) {
+    const berth_view kept = *a;
+    *a = *b;
+    *b = kept;
+    turn(a);
+    turn(b);
+    turn(out);
 }
 
 /// Address of product `batch` (of the output's leading dims) in an operand that is broadcast.
@@ -160,8 +183,15 @@ static void gather(const job* j, const uint8_t* from, int64_t stride, int64_t co
     j->to_f32(raw, to, count);
 }
 
-/// Rows [k0, k0 + count) of the block's columns of b, to [count][width] in the block's space.
-static void pack_b(const job* j, const block* x, int64_t k0, int64_t count, int64_t width) {
+/// Rows [k0, k0 + count) of the block's columns of b, to [count][width] in the block's space;
+/// returns the width.
+static int64_t pack_b(const job* j, const block* x, int64_t k0, int64_t count) {
+    if (x->b.row_stride == 1 && x->columns >= VECTOR) {
+        j->rows->transpose_tile[j->b.dtype](
+            x->b_space, element(j, &x->b, k0, 0), x->b.column_stride, x->columns, count);
+        return BLOCK_COLUMNS;
+    }
+    const int64_t width = ceil_div(x->columns, VECTOR) * VECTOR;
     for (int64_t i = 0; i < count; i++) {
         for (int64_t c = x->columns; c < width; c++)
             x->b_space[i * width + c] = 0.0f;
@@ -170,7 +200,7 @@ static void pack_b(const job* j, const block* x, int64_t k0, int64_t count, int6
         for (int64_t i = 0; i < count; i++) {
             j->to_f32(element(j, &x->b, k0 + i, 0), x->b_space + i * width, x->columns);
         }
-        return;
+        return width;
     }
     for (int64_t i = 0; i < count; i += STEP_K) {
         const int64_t step = at_most(STEP_K, count - i);
@@ -181,6 +211,7 @@ static void pack_b(const job* j, const block* x, int64_t k0, int64_t count, int6
                 x->b_space[(i + s) * width + c] = column[s];
         }
     }
+    return width;
 }
 
 static void point_at_b(const job* j, const block* x, int64_t k0, berth_matmul_tile* t) {
@@ -191,10 +222,8 @@ static void point_at_b(const job* j, const block* x, int64_t k0, berth_matmul_ti
         t->b_row = x->b.row_stride;
         return;
     }
-    const int64_t width = ceil_div(x->columns, VECTOR) * VECTOR;
-    pack_b(j, x, k0, t->k, width);
+    t->b_row = pack_b(j, x, k0, t->k);
     t->b = x->b_space;
-    t->b_row = width;
 }
 
 static void point_at_a(
@@ -269,8 +298,10 @@ void berth_cpu_matmul(const berth_op_call* call) {
         berth_cpu_matmul_integers(call);
         return;
     }
-    job j = {.call = call, .tile = query_tile()};
+    job j = {.call = call, .tile = query_tile(), .rows = berth_basic_query_rows()};
     berth_matmul_operands(call, &j.a, &j.b, &j.out);
+    // a single column would leave most lanes without work
+    if (j.out.dims[j.out.rank - 1] == 1) berth_matmul_turn_column(&j.a, &j.b, &j.out);
     const berth_view* out = &j.out;
     j.to_f32 = berth_convert_query_to_f32(out->dtype);
     j.from_f32 = berth_convert_query_from_f32(out->dtype);

@@ -40,6 +40,31 @@ extern const berth_matmul_tile_fn berth_matmul_tile_avx2;
 extern const berth_matmul_tile_fn berth_matmul_tile_avx512;
 #endif
 
+/// A tile of integers in lanes of twice their width for bytes, of their own for others: adds to
+/// sums [rows, BERTH_MATMUL_TILE_COLUMNS] a [rows, k] times b [k, BERTH_MATMUL_TILE_COLUMNS], of
+/// which `columns` columns count.
+typedef struct berth_integer_tile {
+    const void* a;
+    const void* b;
+    void* sums;
+    int64_t rows;
+    int64_t columns;
+    int64_t k;
+} berth_integer_tile;
+
+/// Inner loops on integers, [0] bytes, [1] i32, [2] i64.
+typedef struct berth_integer_rows {
+    void (*tile[3])(const berth_integer_tile* tile);
+    /// The sum of products of `count` elements; its low bits, as many as they have, are right.
+    uint64_t (*dot[3])(const void* a, const void* b, int64_t count);
+} berth_integer_rows;
+
+extern const berth_integer_rows berth_integer_rows_portable;
+#if defined(__x86_64__)
+extern const berth_integer_rows berth_integer_rows_avx2;
+extern const berth_integer_rows berth_integer_rows_avx512;
+#endif
+
 /// The operands and the result with two dimensions at least: a vector on the left is a row, one on
 /// the right a column. The strides of `out` are not filled in.
 void berth_matmul_operands(const berth_op_call* call,
@@ -47,8 +72,12 @@ void berth_matmul_operands(const berth_op_call* call,
                            berth_view* b,
                            berth_view* out);
 
-/// MATMUL of integers, which wrap.
+/// Makes a product of one column one of one row, with the same bits: out^T = b^T a^T.
+void berth_matmul_turn_column(berth_view* a, berth_view* b, berth_view* out);
+
+/// MATMUL of integers, which wrap, and its workspace.
 void berth_cpu_matmul_integers(const berth_op_call* call);
+uint64_t berth_cpu_matmul_integers_scratch(const berth_op_call* call);
 
 /// The MATMUL kernel.
 void berth_cpu_matmul(const berth_op_call* call);
