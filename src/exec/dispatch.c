@@ -435,6 +435,7 @@ static berth_status check_apply(const berth_context* context,
                                 const berth_op* op,
                                 berth_tensor* const* operands,
                                 size_t operand_count,
+                                const void* params,
                                 size_t params_bytes,
                                 berth_tensor* const* out_more) {
     if (op == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the op is NULL");
@@ -454,6 +455,8 @@ static berth_status check_apply(const berth_context* context,
                           "%zu bytes of parameters, %d at most",
                           params_bytes,
                           BERTH_OP_PARAM_BYTES);
+    if (params == NULL && params_bytes > 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the parameters are missing");
     if (out_more == NULL && desc->output_count > 1)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "there is no place for results 1 .. %" PRIu32,
@@ -475,7 +478,7 @@ berth_tensor* berth_apply(berth_context* ctx,
     berth_tensor* results[BERTH_OP_MAX_OUTPUTS] = {NULL};
     berth_home_lock(&ctx->home);
     const berth_status status =
-        check_apply(ctx, op, operands, operand_count, params_bytes, out_more);
+        check_apply(ctx, op, operands, operand_count, params, params_bytes, out_more);
     if (status != BERTH_OK) {
         berth_context_fail(ctx, status, op != NULL ? op->desc.name : "apply", NULL);
         if (operands != NULL) berth_context_drop_moved(ctx, operands, operand_count);

@@ -246,6 +246,8 @@ static void calls_that_make_no_sense_are_refused_and_consume(void** state) {
     assert_null(berth_apply(ctx, op, MOVED, 1, params, sizeof params, NULL));
     assert_context_fails(
         ctx, BERTH_ERR_INVALID_ARGUMENT, "scale: 193 bytes of parameters, 192 at most");
+    assert_null(berth_apply(ctx, op, MOVED, 1, NULL, 4, NULL));
+    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "scale: the parameters are missing");
     assert_null(berth_apply(ctx, parts, MOVED, 1, NULL, 0, NULL));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "no place for results 1 .. 2");
     more[0] = more[1] = (berth_tensor*)(void*)&more;
