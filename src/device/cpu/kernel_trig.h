@@ -43,4 +43,28 @@ VF_INLINE void vd_sincos(vd angle, vd* out_sin, vd* out_cos) {
     *out_cos = (vd)(cosine ^ ((quadrant + 1) & 2) << 62);
 }
 
+/// The sine of an angle less `quotient` times pi, its sign turned once for each of `turns`: one
+/// polynomial for |r| <= pi / 2, fitted at Chebyshev nodes to some 1e-10. Half the work of both.
+VF_INLINE vd vd_sin_reduced(vd angle, vd quotient, vq turns) {
+    const vd r = ((angle - quotient * 0x1.921fb544p+1) - quotient * 0x1.0b4611a4p-33) -
+                 quotient * 0x1.13198a2e03707p-64;
+    const vd z = r * r;
+    vd p = z * -0x1.9db160d0baed4p-26 + 0x1.71968de079b19p-19;
+    p = p * z - 0x1.a01905a717122p-13;
+    p = p * z + 0x1.11110fda8ff95p-7;
+    p = p * z - 0x1.555555546033dp-3;
+    return (vd)((vq)(r * (p * z + 1.0)) ^ turns << 63); // a product keeps the sign of 0
+}
+
+VF_INLINE vd vd_sin(vd angle) {
+    const vd shifted = angle * 0x1.45f306dc9c883p-2 + 0x1.8p+52;
+    return vd_sin_reduced(angle, shifted - 0x1.8p+52, (vq)shifted);
+}
+
+/// The sine a quarter turn ahead.
+VF_INLINE vd vd_cos(vd angle) {
+    const vd shifted = (angle * 0x1.45f306dc9c883p-2 - 0.5) + 0x1.8p+52;
+    return vd_sin_reduced(angle, (shifted - 0x1.8p+52) + 0.5, (vq)shifted + 1);
+}
+
 #endif // BERTH_DEVICE_CPU_KERNEL_TRIG_H

@@ -56,9 +56,8 @@ static void affine_row(float* out, const float* from, int64_t count, float scale
 #define STRETCH 256
 
 VF_INLINE vh trig_vector(vh x, bool is_sine) {
-    vd sine, cosine;
-    vd_sincos(__builtin_convertvector(x, vd), &sine, &cosine);
-    return __builtin_convertvector(is_sine ? sine : cosine, vh);
+    const vd angle = __builtin_convertvector(x, vd);
+    return __builtin_convertvector(is_sine ? vd_sin(angle) : vd_cos(angle), vh);
 }
 
 /// sin or cos of angles, those beyond the limit without regard to that.
