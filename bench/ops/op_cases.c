@@ -339,6 +339,11 @@ static const struct {
     uint32_t dtypes;
     const char* reason;
 } reasons[] = {
+    {"rand", ANY_DTYPE, "64 random bits for each element"},
+    {"randint", ANY_DTYPE, "64 random bits for each element"},
+    {"randn", ANY_DTYPE, "a logarithm, a root and a cosine in double for each element"},
+    {"sin", ANY_DTYPE, "computed in double, as angles lose digits when they are reduced"},
+    {"cos", ANY_DTYPE, "computed in double, as angles lose digits when they are reduced"},
     {"sort", ANY_DTYPE, "n log n"},
     {"scatter_add", ANY_DTYPE, "one sum after the other, as an index may come again"},
 };
