@@ -77,6 +77,13 @@ typedef struct berth_view {
     int64_t strides[BERTH_MAX_RANK];
 } berth_view;
 
+/// Returns the number of elements of `view`: the product of its dims; 0 for NULL.
+BERTH_API int64_t berth_view_count(const berth_view* view);
+
+/// Returns whether the elements of `view` lie one after another, row-major; false for
+/// NULL.
+BERTH_API bool berth_view_is_contiguous(const berth_view* view);
+
 #ifdef __cplusplus
 }
 #endif

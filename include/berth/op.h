@@ -35,9 +35,10 @@ BERTH_API uint32_t berth_team_worker_count(const berth_team* team);
 
 /// One call of an op, as checks, shape rule, scratch rule and kernel see it.
 typedef struct berth_op_call {
-    uint32_t input_count;                     ///< operands of this call
-    uint32_t output_count;                    ///< results of the op
-    berth_view inputs[BERTH_OP_MAX_INPUTS];   ///< the operands; any strides
+    uint32_t input_count;  ///< operands of this call
+    uint32_t output_count; ///< results of the op
+    berth_view
+        inputs[BERTH_OP_MAX_INPUTS]; ///< the operands; any strides: berth_view_is_contiguous()
     berth_view outputs[BERTH_OP_MAX_OUTPUTS]; ///< filled in by the shape rule, contiguous
     const void* params; ///< the op's parameter struct, at most BERTH_OP_PARAM_BYTES; may be NULL
     void* scratch;      ///< workspace, aligned to 64 bytes; undefined content

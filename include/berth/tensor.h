@@ -3,6 +3,7 @@
 #ifndef BERTH_TENSOR_H
 #define BERTH_TENSOR_H
 
+#include "berth/dims.h"
 #include "berth/dtype.h"
 #include "berth/runtime.h"
 
@@ -23,16 +24,25 @@ BERTH_API void berth_release(berth_tensor* tensor);
 /// Releases each of `count` tensors; NULL entries are fine.
 BERTH_API void berth_release_array(berth_tensor* const* tensors, size_t count);
 
-/// Releases any number of tensors: berth_release_all(a, b, c).
 #ifndef __cplusplus
+/// Releases any number of tensors: berth_release_all(a, b, c).
 #define berth_release_all(...)                                                                     \
     berth_release_array((berth_tensor* const[]){__VA_ARGS__},                                      \
                         sizeof((berth_tensor* const[]){__VA_ARGS__}) / sizeof(berth_tensor*))
+#else
+extern "C++" {
+/// Releases any number of tensors: berth_release_all(a, b, c).
+template <class... berth_tensors> void berth_release_all(berth_tensors... tensors) {
+    berth_tensor* const all[] = {tensors...};
+    berth_release_array(all, sizeof...(tensors));
+}
+}
 #endif
 
-/// Hands the caller's reference to an op: berth_add(ctx, berth_move(x), y). Only ops accept the
-/// result; the reference is consumed whatever the op returns. Where the op allows it and nobody
-/// else can see the storage, the op works in place. NULL stays NULL.
+/// Hands the caller's reference to an op: x = berth_silu(ctx, berth_move(x)). Only ops accept the
+/// result; the reference is consumed whatever the op returns, so that without another one `x` must
+/// not be used any more, nor released. Where the op allows it and nobody else can see the storage,
+/// the op works in place. NULL stays NULL.
 static inline berth_tensor* berth_move(berth_tensor* tensor) {
     return tensor == NULL ? NULL : (berth_tensor*)((uintptr_t)tensor | 1u);
 }

@@ -10,8 +10,8 @@ static bool multiply(berth_context* ctx) {
     float left[2][3] = {{1, 2, 3}, {4, 5, 6}};
     // memory of ours becomes a tensor without a copy; it is read only here
     berth_tensor* a = berth_tensor_from_memory(
-        ctx, left, sizeof left, BERTH_F32, 2, (int64_t[]){2, 3}, true, NULL, NULL);
-    berth_tensor* b = berth_ones(ctx, BERTH_F32, 2, (int64_t[]){3, 2});
+        ctx, left, sizeof left, BERTH_F32, BERTH_SHAPE(2, 3), true, NULL, NULL);
+    berth_tensor* b = berth_ones(ctx, BERTH_F32, BERTH_SHAPE(3, 2));
     berth_tensor* c = berth_matmul(ctx, a, b);
     // a moved operand is given up: the op may work in its place
     c = berth_affine(ctx, berth_move(c), 1.0f, 1.0f);
@@ -31,8 +31,8 @@ static bool multiply(berth_context* ctx) {
 
 /// Adds shapes that do not fit; true if that is reported, and forgotten when we say so.
 static bool meet_an_error(berth_context* ctx) {
-    berth_tensor* a = berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){3});
-    berth_tensor* b = berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){4});
+    berth_tensor* a = berth_zeros(ctx, BERTH_F32, BERTH_SHAPE(3));
+    berth_tensor* b = berth_zeros(ctx, BERTH_F32, BERTH_SHAPE(4));
     berth_tensor* sum = berth_add(ctx, a, b);
     printf("as expected: %s\n", berth_context_error_text(ctx));
     bool is_reported = sum == NULL && berth_context_error(ctx) == BERTH_ERR_INVALID_ARGUMENT;

@@ -7,14 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/// True if the elements of `x` lie one after another.
-static bool is_dense(const berth_view* x) {
-    int64_t stride = 1;
-    for (int32_t d = x->rank - 1; d >= 0; stride *= x->dims[d--])
-        if (x->dims[d] != 1 && x->strides[d] != stride) return false;
-    return true;
-}
-
 static bool have_one_shape(const berth_view* a, const berth_view* b) {
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
@@ -27,7 +19,7 @@ static berth_status check(berth_op_call* call) {
         return berth_op_fail(BERTH_ERR_UNSUPPORTED, "both operands must be f32: cast them");
     if (!have_one_shape(a, b))
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "this op does not broadcast");
-    if (!is_dense(a) || !is_dense(b))
+    if (!berth_view_is_contiguous(a) || !berth_view_is_contiguous(b))
         return berth_op_fail(BERTH_ERR_UNSUPPORTED, "both must be contiguous: berth_contiguous()");
     call->outputs[0] = *a; // its dtype, rank and dims; strides and memory are the runtime's doing
     return BERTH_OK;
@@ -45,11 +37,8 @@ static void compute(void* job, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 static void kernel(const berth_op_call* call) {
-    int64_t count = 1;
-    for (int32_t d = 0; d < call->outputs[0].rank; d++)
-        count *= call->outputs[0].dims[d];
     berth_op_call job = *call;
-    berth_team_for(call->team, count, 4096, compute, &job);
+    berth_team_for(call->team, berth_view_count(&job.outputs[0]), 4096, compute, &job);
 }
 
 /// The largest difference between two tensors of the same shape, which it ends.
@@ -70,7 +59,7 @@ static bool run(berth_context* ctx, const berth_op* op, berth_tensor* gate, int6
     const berth_step_input tokens = {.name = "tokens", .rank = 1, .dims = &length};
     const berth_step_desc step = {.name = "block", .inputs = &tokens, .input_count = 1};
     if (berth_step_begin(ctx, &step) != BERTH_OK) return false;
-    berth_tensor* x = berth_rand(ctx, 1, -1, 1, BERTH_F32, 2, (int64_t[]){length, 64});
+    berth_tensor* x = berth_rand(ctx, 1, -1, 1, BERTH_F32, BERTH_SHAPE(length, 64));
     berth_tensor* h = berth_linear(ctx, x, gate, NULL);
     berth_tensor* plain = berth_mul(ctx, berth_move(berth_silu(ctx, h)), x);
     // h is moved, and nobody else holds it: the fused op writes over it
@@ -102,7 +91,7 @@ int main(void) {
         fprintf(stderr, "%s\n", berth_last_error());
         return 1;
     }
-    berth_tensor* gate = berth_randn(ctx, 2, 0, 0.2f, BERTH_F32, 2, (int64_t[]){64, 64});
+    berth_tensor* gate = berth_randn(ctx, 2, 0, 0.2f, BERTH_F32, BERTH_SHAPE(64, 64));
     int right = 0;
     for (int i = 0; i < 20; i++)
         right += run(ctx, op, gate, 50 + 37 * i);
@@ -110,7 +99,7 @@ int main(void) {
     berth_step_counters seen = {0};
     if (berth_runtime_query_step(runtime, 0, &name, &seen) != BERTH_OK) return 1;
     printf("%d of 20 runs right, %d hit their plan\n", right, (int)seen.hits);
-    berth_tensor* row = berth_ones(ctx, BERTH_F32, 1, (int64_t[]){64});
+    berth_tensor* row = berth_ones(ctx, BERTH_F32, BERTH_SHAPE(64));
     berth_tensor* none = berth_apply(ctx, op, (berth_tensor*[]){gate, row}, 2, NULL, 0, NULL);
     printf("as expected: %s\n", berth_context_error_text(ctx));
     berth_release_all(gate, row, none);

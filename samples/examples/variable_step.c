@@ -8,10 +8,10 @@ static bool run(berth_context* ctx, berth_tensor* w, int64_t length) {
     const berth_step_input tokens = {.name = "tokens", .rank = 1, .dims = &length};
     const berth_step_desc step = {.name = "block", .inputs = &tokens, .input_count = 1};
     if (berth_step_begin(ctx, &step) != BERTH_OK) return false;
-    berth_tensor* x = berth_ones(ctx, BERTH_F32, 2, (int64_t[]){length, 256});
+    berth_tensor* x = berth_ones(ctx, BERTH_F32, BERTH_SHAPE(length, 256));
     berth_tensor* h = berth_silu(ctx, berth_move(berth_linear(ctx, x, w, NULL)));
     x = berth_add(ctx, berth_move(x), berth_move(h));
-    x = berth_reshape(ctx, berth_move(x), 1, (int64_t[]){-1});
+    x = berth_reshape(ctx, berth_move(x), BERTH_SHAPE(-1));
     berth_tensor* mean = berth_mean(ctx, berth_move(x), BERTH_DIMS(0), false);
     float value = 0.0f; // should become 1 + silu(1) = 1.73106
     bool is_read = mean != NULL && berth_tensor_read(mean, &value, sizeof value) == BERTH_OK;
@@ -25,7 +25,7 @@ int main(void) {
     berth_context* ctx = NULL;
     if (berth_runtime_create(&options, &runtime) != BERTH_OK) return 1;
     if (berth_context_create(runtime, &ctx) != BERTH_OK) return 1;
-    berth_tensor* w = berth_full(ctx, 1.0 / 256.0, BERTH_F32, 2, (int64_t[]){256, 256});
+    berth_tensor* w = berth_full(ctx, 1.0 / 256.0, BERTH_F32, BERTH_SHAPE(256, 256));
     int right = 0;
     for (int i = 0; i < 20; i++)
         right += run(ctx, w, 100 + 37 * i);

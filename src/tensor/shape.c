@@ -80,6 +80,10 @@ bool berth_shape_is_dense(berth_dtype dtype,
     return true;
 }
 
+bool berth_view_is_contiguous(const berth_view* view) {
+    return view != NULL && berth_shape_is_dense(view->dtype, view->rank, view->dims, view->strides);
+}
+
 berth_status berth_shape_span(const berth_view* view, int64_t* out_begin, int64_t* out_end) {
     const berth_dtype_info* info = berth_dtype_info_of(view->dtype);
     int64_t first = 0, last = 0; // blocks

@@ -22,14 +22,12 @@ static int use_berth(void) {
     berth_status status = berth_runtime_create(&options, &runtime);
     if (status == BERTH_OK) status = berth_context_create(runtime, &context);
     if (status == BERTH_OK) {
-        const int64_t dims[2] = {2, 2};
-        berth_tensor* ones = berth_ones(context, BERTH_F32, 2, dims);
+        berth_tensor* ones = berth_ones(context, BERTH_F32, BERTH_SHAPE(2, 2));
         berth_tensor* sum = berth_add(context, ones, ones);
         sum = berth_sum(context, berth_move(sum), BERTH_DIMS(0), true);
         sum = berth_sum(context, berth_move(sum), BERTH_ALL_DIMS, false);
         status = berth_tensor_read(sum, &result, sizeof result);
-        berth_release(ones);
-        berth_release(sum);
+        berth_release_all(ones, sum);
     }
     if (status != BERTH_OK) fprintf(stderr, "berth: %s\n", berth_last_error());
     berth_context_release(context);

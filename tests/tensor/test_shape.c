@@ -95,6 +95,23 @@ static void sizes_of_one_may_have_any_stride_in_a_dense_shape(void** state) {
 }
 
 /// The lowest and the highest block of a view by looking at each corner of its box of indices.
+static void a_view_knows_its_count_and_whether_it_is_contiguous(void** state) {
+    (void)state;
+    berth_view view = {.dtype = BERTH_F32, .rank = 2, .dims = {4, 3}, .strides = {3, 1}};
+    assert_int_equal(berth_view_count(&view), 12);
+    assert_true(berth_view_is_contiguous(&view));
+    view.strides[0] = 6;
+    assert_int_equal(berth_view_count(&view), 12);
+    assert_false(berth_view_is_contiguous(&view));
+    view.dims[1] = 0;
+    assert_int_equal(berth_view_count(&view), 0);
+    assert_true(berth_view_is_contiguous(&view));
+    view.rank = 0;
+    assert_int_equal(berth_view_count(&view), 1);
+    assert_int_equal(berth_view_count(NULL), 0);
+    assert_false(berth_view_is_contiguous(NULL));
+}
+
 static void find_corners(const berth_view* view, int64_t* out_first, int64_t* out_last) {
     *out_first = *out_last = 0;
     for (uint32_t corner = 0; corner < 1u << view->rank; ++corner) {
@@ -185,6 +202,7 @@ int main(void) {
         cmocka_unit_test(laying_out_refuses_what_measuring_refuses),
         cmocka_unit_test(laying_out_agrees_with_measuring_on_random_shapes),
         cmocka_unit_test(sizes_of_one_may_have_any_stride_in_a_dense_shape),
+        cmocka_unit_test(a_view_knows_its_count_and_whether_it_is_contiguous),
         cmocka_unit_test(the_span_of_a_view_reaches_from_its_lowest_to_its_highest_element),
         cmocka_unit_test(a_span_that_does_not_fit_is_refused),
         cmocka_unit_test(shapes_broadcast_from_the_end),

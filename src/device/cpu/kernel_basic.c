@@ -138,13 +138,6 @@ void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int
     berth_convert_plain(BERTH_I64, dtype, values, target, count);
 }
 
-int64_t berth_view_count(const berth_view* view) {
-    int64_t count = 1;
-    for (int32_t d = 0; d < view->rank; ++d)
-        count *= view->dims[d];
-    return count;
-}
-
 int64_t berth_dtype_bytes(berth_dtype dtype) {
     return (int64_t)berth_dtype_query_info(dtype)->block_bytes;
 }

@@ -85,9 +85,6 @@ void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64
 /// Writes `count` integers as elements of `dtype` (i32, i64, i8, u8), keeping the low bits.
 void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int64_t count);
 
-/// The number of elements of `view`.
-int64_t berth_view_count(const berth_view* view);
-
 /// Bytes of an element of a plain type.
 int64_t berth_dtype_bytes(berth_dtype dtype);
 
