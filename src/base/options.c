@@ -91,11 +91,11 @@ static void add_unknown(unknown_names* unknown, const char* name, const char* wh
     const size_t room = sizeof unknown->text - unknown->used;
     const int added = snprintf(unknown->text + unknown->used,
                                room,
-                               "%s%s%.*s%s",
+                               "%s%.*s%s%s",
                                unknown->used == 0 ? "" : ", ",
-                               where,
                                NAME_BYTES,
                                name,
+                               where,
                                near);
     if (added > 0) unknown->used += (size_t)added < room ? (size_t)added : room - 1;
 }
@@ -152,7 +152,7 @@ static berth_status set_pair(berth_options* out, char* pair, unknown_names* unkn
     if (option == BERTH_OPTION_CONF || *pair == '\0')
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, PREFIX "CONF cannot set '%s'", pair);
     if (option == BERTH_OPTION_COUNT) {
-        add_unknown(unknown, pair, "in " PREFIX "CONF ");
+        add_unknown(unknown, pair, " in " PREFIX "CONF");
         return BERTH_OK;
     }
     return set(out, option, equals + 1, BERTH_OPTION_ORIGIN_CONF);

@@ -37,8 +37,7 @@ berth_tensor* berth_npy_read(berth_context* context, const char* path) {
 }
 
 berth_status berth_npy_write(berth_tensor* tensor, const char* path) {
-    if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
-    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
+    BERTH_TRY(berth_tensor_check(tensor));
     char header[BERTH_NPY_HEADER_BYTES];
     const berth_dtype dtype = (berth_dtype)tensor->dtype;
     const size_t length = berth_npy_write_header(header, dtype, tensor->rank, tensor->dims);

@@ -77,11 +77,10 @@ berth_status berth_tensor_format(berth_tensor* tensor,
                                  size_t size,
                                  size_t* out_needed) {
     if (out_needed != NULL) *out_needed = 0;
-    if (tensor == NULL || (buffer == NULL && size > 0))
-        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          tensor == NULL ? "the tensor is NULL" : "the buffer is NULL");
+    BERTH_TRY(berth_tensor_check(tensor));
+    if (buffer == NULL && size > 0)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the buffer is NULL");
     if (size > 0) buffer[0] = '\0';
-    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
     if (berth_dtype_info_of((berth_dtype)tensor->dtype)->block_values > 1)
         return berth_tensor_format_info(tensor, buffer, size, out_needed);
     berth_text text = {.buffer = buffer, .size = size};

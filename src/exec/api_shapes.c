@@ -246,7 +246,11 @@ static berth_status infer_size(int64_t count,
     }
     if (unknown >= 0) {
         if (known == 0 || count % known != 0)
-            return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the size of -1 cannot be inferred");
+            return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                              "the size of -1 cannot be inferred: %" PRId64 " elements, %" PRId64
+                              " by the other sizes",
+                              count,
+                              known);
         out_dims[unknown] = count / known;
     } else if (known != count) {
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,

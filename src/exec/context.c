@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "exec/plain_bytes.h"
 #include "exec/run.h"
@@ -109,6 +110,10 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
 void berth_context_release(berth_context* context) {
     if (context == NULL || berth_home_is_forked(&context->home)) return;
     berth_home_lock(&context->home);
+    if (context->run != NULL)
+        berth_log_line(BERTH_LOG_WARN,
+                       "a context is released within step %.120s: is a berth_step_end() missing?",
+                       berth_step_model_name(context->run->entry->model));
     while (context->run != NULL) {
         context->run->failed = true;
         berth_run_close(context, context->run);

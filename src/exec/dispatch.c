@@ -183,8 +183,14 @@ static uint32_t find_counted(const berth_op_call* call) {
 }
 
 static berth_status lay_out(op_state* state) {
-    for (uint32_t i = 0; i < state->call.output_count; ++i)
-        BERTH_TRY(berth_shape_lay_out(&state->call.outputs[i], &state->output_bytes[i]));
+    for (uint32_t i = 0; i < state->call.output_count; ++i) {
+        const berth_status status =
+            berth_shape_lay_out(&state->call.outputs[i], &state->output_bytes[i]);
+        if (status != BERTH_OK)
+            return state->call.outputs[i].dtype == BERTH_DTYPE_COUNT
+                       ? berth_fail(status, "its shape rule has not set outputs[%" PRIu32 "]", i)
+                       : status;
+    }
     return BERTH_OK;
 }
 
@@ -352,8 +358,11 @@ static void dispatch(berth_context* context,
     state.call.params = params;
     state.call.team = context->home.stream->device->team;
     state.call.batch_invariant = context->runtime->batch_invariant;
-    for (uint32_t i = 0; i < result_count; ++i)
+    for (uint32_t i = 0; i < result_count; ++i) {
         results[i] = NULL;
+        state.call.outputs[i].dtype = BERTH_DTYPE_COUNT; // until the shape rule sets it
+        state.call.outputs[i].rank = 0;
+    }
     for (uint32_t i = 0; i < operand_count; ++i) {
         state.operands[i] = berth_untag(operands[i]);
         state.moved |= (uint32_t)berth_is_moved(operands[i]) << i;
@@ -442,9 +451,14 @@ static berth_status check_apply(const berth_context* context,
     const berth_op_desc* desc = &op->desc;
     if (op->runtime != context->runtime)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the op is registered with another runtime");
+    if (operand_count != desc->max_inputs && desc->min_inputs == desc->max_inputs)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "%zu operands are given, it takes %" PRIu32,
+                          operand_count,
+                          desc->max_inputs);
     if (operand_count < desc->min_inputs || operand_count > desc->max_inputs)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "%zu operands, not %" PRIu32 " to %" PRIu32,
+                          "%zu operands are given, it takes %" PRIu32 " to %" PRIu32,
                           operand_count,
                           desc->min_inputs,
                           desc->max_inputs);
@@ -459,7 +473,7 @@ static berth_status check_apply(const berth_context* context,
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the parameters are missing");
     if (out_more == NULL && desc->output_count > 1)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "there is no place for results 1 .. %" PRIu32,
+                          "out_more is NULL: there is no place for results 1 .. %" PRIu32,
                           desc->output_count - 1);
     return BERTH_OK;
 }

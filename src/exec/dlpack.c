@@ -153,8 +153,7 @@ static void fill_in(loan* made, berth_tensor* tensor) {
 }
 
 static berth_status check_lendable(const berth_tensor* tensor) {
-    if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
-    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
+    BERTH_TRY(berth_tensor_check(tensor));
     const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
     if (info->kind == BERTH_DTYPE_KIND_Q)
         return berth_fail(BERTH_ERR_UNSUPPORTED,

@@ -98,6 +98,7 @@ typedef struct berth_run {
     berth_step_entry* entry;
     berth_binding_vec bindings;
     struct berth_run* parent;
+    uint32_t depth;          ///< runs that it is within
     struct berth_run* child; ///< kept for the next nested step
 } berth_run;
 
@@ -228,6 +229,10 @@ static inline berth_tensor* berth_untag(const berth_tensor* operand) {
 static inline bool berth_is_moved(const berth_tensor* operand) {
     return ((uintptr_t)operand & 1u) != 0;
 }
+
+/// What a call that is no op asks of its tensor first: there, not handed over, of this process.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED.
+BERTH_NODISCARD berth_status berth_tensor_check(const berth_tensor* tensor);
 
 /// Gives back what the policy does not keep, at the end of an outermost step.
 void berth_context_keep(berth_context* context);

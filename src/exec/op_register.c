@@ -63,8 +63,10 @@ static berth_status check_functions(const berth_op_desc* desc, berth_device_kind
     if (desc->infer == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "%s has no shape rule", desc->name);
     if (for_device(desc->kernels, kind) == NULL)
-        return berth_fail(
-            BERTH_ERR_UNSUPPORTED, "%s has no kernel for the runtime's device", desc->name);
+        return berth_fail(BERTH_ERR_UNSUPPORTED,
+                          "%s has no kernel for the runtime's device: kernels[BERTH_DEVICE_%s]",
+                          desc->name,
+                          kind == BERTH_DEVICE_CUDA ? "CUDA" : "CPU");
     if (for_device(desc->counters, kind) != NULL && desc->scratch == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "%s counts, which needs a workspace of 8 bytes at least",

@@ -2,8 +2,12 @@
 // Steps: begin with admission, end with survivors moved out, estimates.
 #include <stdio.h>
 
+#include "base/log.h"
 #include "exec/run.h"
 #include "exec/step_entry.h"
+
+/// Steps nest as deep as their code does: a step within so many is rather one that is never ended.
+enum { SUSPICIOUS_DEPTH = 32 };
 
 /// The next run object, kept from earlier steps at this depth if there was one.
 static berth_run* prepare_run(berth_context* context) {
@@ -13,6 +17,7 @@ static berth_run* prepare_run(berth_context* context) {
         if (run == NULL) return NULL;
         run->host = context->home.host;
         run->parent = context->run;
+        run->depth = context->run != NULL ? context->run->depth + 1 : 0;
         run->max_events = context->runtime->policy.max_events;
         *link = run;
     }
@@ -107,6 +112,11 @@ static berth_status begin_locked(berth_context* context, const berth_step_desc* 
         return status;
     }
     context->run = run;
+    if (run->depth == SUSPICIOUS_DEPTH)
+        berth_log_line(BERTH_LOG_WARN,
+                       "step %.120s is within %d open steps: is a berth_step_end() missing?",
+                       desc->name,
+                       SUSPICIOUS_DEPTH);
     return BERTH_OK;
 }
 

@@ -42,19 +42,36 @@ static berth_status check_desc(const berth_step_desc* desc) {
     return BERTH_OK;
 }
 
-/// The same inputs, ranks and integers, in the same order.
+/// The same inputs, ranks and integers, in the same order as in the step's first run.
 static berth_status check_same(const berth_step_entry* entry, const berth_step_desc* desc) {
-    bool is_same =
-        desc->input_count == entry->input_count && desc->integer_count == entry->integer_count;
-    for (size_t i = 0; is_same && i < desc->input_count; ++i)
-        is_same = desc->inputs[i].rank == entry->input_ranks[i] &&
-                  strcmp(desc->inputs[i].name, entry->input_names[i]) == 0;
-    const size_t first_integer = entry->binding_count - entry->integer_count;
-    for (size_t i = 0; is_same && i < desc->integer_count; ++i)
-        is_same = strcmp(desc->integers[i].name, entry->binding_names[first_integer + i]) == 0;
-    if (is_same) return BERTH_OK;
-    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                      "its inputs and integers differ in name, rank or order from its first run");
+    if (desc->input_count != entry->input_count || desc->integer_count != entry->integer_count)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "it has %zu inputs and %zu integers, in its first run %zu and %zu",
+                          desc->input_count,
+                          desc->integer_count,
+                          entry->input_count,
+                          entry->integer_count);
+    for (size_t i = 0; i < desc->input_count; ++i) {
+        const berth_step_input* input = &desc->inputs[i];
+        if (input->rank != entry->input_ranks[i] || strcmp(input->name, entry->input_names[i]) != 0)
+            return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                              "input %zu is %s of rank %d, in its first run %s of rank %d",
+                              i,
+                              input->name,
+                              (int)input->rank,
+                              entry->input_names[i],
+                              (int)entry->input_ranks[i]);
+    }
+    const char* const* integers =
+        (const char* const*)entry->binding_names + entry->binding_count - entry->integer_count;
+    for (size_t i = 0; i < desc->integer_count; ++i)
+        if (strcmp(desc->integers[i].name, integers[i]) != 0)
+            return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                              "integer %zu is %s, in its first run %s",
+                              i,
+                              desc->integers[i].name,
+                              integers[i]);
+    return BERTH_OK;
 }
 
 void berth_step_entry_destroy(const berth_host* host, berth_step_entry* entry) {

@@ -74,15 +74,28 @@ berth_context* berth_tensor_context(const berth_tensor* tensor) {
     return tensor != NULL ? berth_home_context(tensor->home) : NULL;
 }
 
-static berth_status check_access(const berth_tensor* tensor, const void* buffer, uint64_t bytes) {
+berth_status berth_tensor_check(const berth_tensor* tensor) {
     if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
-    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
-    const uint64_t expected = berth_tensor_bytes(tensor);
-    if (bytes != expected)
+    if (berth_is_moved(tensor))
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "the buffer has %" PRIu64 " bytes, the tensor %" PRIu64,
-                          bytes,
-                          expected);
+                          "the tensor was handed over by berth_move(), which is for ops alone");
+    return berth_fork_check(tensor->home->fork_generation);
+}
+
+static berth_status refuse_size(const berth_tensor* tensor, uint64_t bytes) {
+    char buffer[200];
+    berth_text shape = {.buffer = buffer, .size = sizeof buffer};
+    berth_shape_write(&shape, (berth_dtype)tensor->dtype, tensor->rank, tensor->dims);
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "the buffer has %" PRIu64 " bytes, the tensor %s has %" PRIu64,
+                      bytes,
+                      buffer,
+                      berth_tensor_bytes(tensor));
+}
+
+static berth_status check_access(const berth_tensor* tensor, const void* buffer, uint64_t bytes) {
+    BERTH_TRY(berth_tensor_check(tensor));
+    if (bytes != berth_tensor_bytes(tensor)) return refuse_size(tensor, bytes);
     if (buffer == NULL && bytes > 0)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the buffer is NULL");
     return BERTH_OK;
@@ -168,7 +181,9 @@ berth_status berth_tensor_write(berth_tensor* tensor, const void* data, uint64_t
     BERTH_TRY(check_access(tensor, data, bytes));
     if (tensor->storage->is_read_only)
         return berth_fail(BERTH_ERR_UNSUPPORTED, "the tensor is read-only");
-    if (!tensor->is_dense) return berth_fail(BERTH_ERR_UNSUPPORTED, "the tensor is not contiguous");
+    if (!tensor->is_dense)
+        return berth_fail(BERTH_ERR_UNSUPPORTED,
+                          "the tensor is not contiguous: write to berth_contiguous() of it");
     berth_home* home = tensor->storage->home;
     berth_home_lock(home);
     const berth_status status = write_locked(tensor, data, bytes);
@@ -179,8 +194,7 @@ berth_status berth_tensor_write(berth_tensor* tensor, const void* data, uint64_t
 berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
     if (out_data == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place is needed");
     *out_data = NULL;
-    if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
-    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
+    BERTH_TRY(berth_tensor_check(tensor));
     berth_storage* storage = tensor->storage;
     if (!berth_device_has_host_access(storage->home->stream->device))
         return berth_fail(BERTH_ERR_UNSUPPORTED, "the device's memory is not visible to the host");

@@ -54,8 +54,7 @@ berth_status berth_tensor_info(const berth_tensor* tensor,
                                berth_tensor_properties* out_properties) {
     if (out_properties == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place is needed");
     *out_properties = (berth_tensor_properties){0};
-    if (tensor == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the tensor is NULL");
-    BERTH_TRY(berth_fork_check(tensor->home->fork_generation));
+    BERTH_TRY(berth_tensor_check(tensor));
     describe_window(tensor, out_properties);
     describe_storage(tensor->storage, out_properties);
     return BERTH_OK;

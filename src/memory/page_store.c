@@ -162,9 +162,10 @@ berth_status berth_store_create(const berth_host* host,
     const uint64_t capacity = berth_round_down(wanted, device->granule_bytes);
     if (capacity == 0)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "a capacity of %" PRIu64 " bytes is less than one granule of %" PRIu64,
-                          wanted,
-                          device->granule_bytes);
+                          "the device gives memory in granules of %" PRIu64
+                          " bytes: BERTH_MEMORY must allow one, not %" PRIu64 " bytes",
+                          device->granule_bytes,
+                          wanted);
 
     berth_store* store = berth_host_calloc(host, 1, sizeof *store);
     if (store == NULL)

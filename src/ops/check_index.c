@@ -84,11 +84,13 @@ static berth_status refuse_first(const berth_view* index, int64_t size, int32_t 
             berth_text_add(&text, "%s%" PRId64, d > 0 ? ", " : "", position[d]);
         berth_text_add(&text, "]");
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
-                             "index %" PRId64 " at %s is outside dimension %d of size %" PRId64,
+                             "index %" PRId64 " at %s is outside dimension %d of size %" PRId64
+                             "%s",
                              value,
                              buffer,
                              (int)dim,
-                             size);
+                             size,
+                             value < 0 ? ": indices do not count from the end" : "");
     }
     return BERTH_OK;
 }

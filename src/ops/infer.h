@@ -76,6 +76,10 @@ berth_status berth_infer_check_float(const berth_view* x);
 berth_status berth_infer_invalid(const char* text);
 berth_status berth_infer_unsupported(const char* text);
 
+/// Gives `out` the shape that `a` and `b` broadcast to, or refuses with the sizes that differ.
+/// `out` is neither of them.
+berth_status berth_infer_broadcast(const berth_view* a, const berth_view* b, berth_view* out);
+
 /// True for i32 and i64.
 static inline bool berth_infer_is_index(const berth_view* x) {
     return x->dtype == BERTH_I32 || x->dtype == BERTH_I64;
@@ -84,10 +88,6 @@ static inline bool berth_infer_is_index(const berth_view* x) {
 /// True if the elements of each row, along the last dimension, lie side by side.
 static inline bool berth_infer_has_dense_rows(const berth_view* x) {
     return x->rank == 0 || x->dims[x->rank - 1] <= 1 || x->strides[x->rank - 1] == 1;
-}
-
-static inline bool berth_infer_is_dense(const berth_view* x) {
-    return berth_shape_is_dense(x->dtype, x->rank, x->dims, x->strides);
 }
 
 /// Type, rank and sizes of a new tensor; the byte count is checked by the caller of the rule.

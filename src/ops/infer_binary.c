@@ -17,12 +17,7 @@ static berth_status check_plain(const berth_op_call* call) {
 
 /// Gives output 0 the shape that operands `first` and `first` + 1 broadcast to.
 static berth_status broadcast(berth_op_call* call, uint32_t first) {
-    const berth_view* a = &call->inputs[first];
-    const berth_view* b = &call->inputs[first + 1];
-    berth_view* out = &call->outputs[0];
-    if (!berth_shape_broadcast(a->rank, a->dims, b->rank, b->dims, &out->rank, out->dims))
-        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "the shapes do not broadcast");
-    return BERTH_OK;
+    return berth_infer_broadcast(&call->inputs[first], &call->inputs[first + 1], &call->outputs[0]);
 }
 
 berth_status berth_infer_binary(berth_op_call* call) {
@@ -59,9 +54,8 @@ berth_status berth_infer_where(berth_op_call* call) {
     const berth_view* condition = &call->inputs[0];
     berth_view* out = &call->outputs[0];
     const berth_view sides = *out;
-    if (!berth_shape_broadcast(
-            condition->rank, condition->dims, sides.rank, sides.dims, &out->rank, out->dims))
-        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "the shapes do not broadcast");
+    status = berth_infer_broadcast(condition, &sides, out);
+    if (status != BERTH_OK) return status;
     out->dtype = berth_promote(&call->inputs[1], &call->inputs[2]);
     return BERTH_OK;
 }

@@ -43,3 +43,17 @@ berth_status berth_infer_check_float(const berth_view* x) {
         return berth_infer_refuse_dtype(x->dtype, "f32, f16 or bf16");
     return BERTH_OK;
 }
+
+berth_status berth_infer_broadcast(const berth_view* a, const berth_view* b, berth_view* out) {
+    if (berth_shape_broadcast(a->rank, a->dims, b->rank, b->dims, &out->rank, out->dims))
+        return BERTH_OK;
+    int32_t back = 1; // dimensions are compared from the last one on
+    while (a->dims[a->rank - back] == b->dims[b->rank - back] || a->dims[a->rank - back] == 1 ||
+           b->dims[b->rank - back] == 1)
+        ++back;
+    return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                         "the shapes do not broadcast: dimension -%d is %" PRId64 " and %" PRId64,
+                         (int)back,
+                         a->dims[a->rank - back],
+                         b->dims[b->rank - back]);
+}

@@ -21,8 +21,12 @@ berth_status berth_infer_matmul(berth_op_call* call) {
         return berth_infer_unsupported("both operands must have one type; cast one");
     if (a->rank < 1 || b->rank < 1)
         return berth_infer_invalid("both operands need a dimension at least");
-    if (a->dims[a->rank - 1] != b->dims[b->rank > 1 ? b->rank - 2 : 0])
-        return berth_infer_invalid("the inner dimensions differ");
+    const int64_t inner_a = a->dims[a->rank - 1], inner_b = b->dims[b->rank > 1 ? b->rank - 2 : 0];
+    if (inner_a != inner_b)
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "the inner dimensions differ: %" PRId64 " of a, %" PRId64 " of b",
+                             inner_a,
+                             inner_b);
     // a vector is a matrix of one row, or one column, which the result does not have
     berth_view* out = &call->outputs[0];
     const int32_t a_leading = a->rank > 2 ? a->rank - 2 : 0;
@@ -35,6 +39,23 @@ berth_status berth_infer_matmul(berth_op_call* call) {
     return BERTH_OK;
 }
 
+static berth_status check_weight(const berth_view* weight, int64_t features) {
+    const berth_dtype_kind kind = berth_dtype_info_of(weight->dtype)->kind;
+    if (kind != BERTH_DTYPE_KIND_F && kind != BERTH_DTYPE_KIND_Q)
+        return berth_infer_unsupported("weight must be a float or a quantised type");
+    if (weight->rank != 2) return berth_infer_invalid("weight must be [outputs, inputs]");
+    if (weight->dims[1] != features)
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "weight is [outputs, inputs] and takes %" PRId64
+                             " inputs, the last dimension of x is %" PRId64 "%s",
+                             weight->dims[1],
+                             features,
+                             weight->dims[0] == features ? ": berth_transpose() weight" : "");
+    if (!berth_infer_has_dense_rows(weight))
+        return berth_infer_unsupported("the rows of weight must be contiguous");
+    return BERTH_OK;
+}
+
 berth_status berth_infer_linear(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const berth_view* weight = &call->inputs[1];
@@ -43,19 +64,15 @@ berth_status berth_infer_linear(berth_op_call* call) {
     if (x->rank < 1) return berth_infer_invalid("x needs at least one dimension");
     if (!berth_infer_has_dense_rows(x))
         return berth_infer_unsupported("the last dimension of x must be contiguous");
-    const berth_dtype_kind kind = berth_dtype_info_of(weight->dtype)->kind;
-    if (kind != BERTH_DTYPE_KIND_F && kind != BERTH_DTYPE_KIND_Q)
-        return berth_infer_unsupported("weight must be a float or a quantised type");
-    if (weight->rank != 2) return berth_infer_invalid("weight must be [outputs, inputs]");
-    if (weight->dims[1] != x->dims[x->rank - 1])
-        return berth_infer_invalid("the last dimensions of x and weight differ");
-    if (!berth_infer_has_dense_rows(weight))
-        return berth_infer_unsupported("the rows of weight must be contiguous");
+    BERTH_TRY(check_weight(weight, x->dims[x->rank - 1]));
     if (call->input_count == 3) {
         const berth_view* bias = &call->inputs[2];
         if (bias->dtype != BERTH_F32 || bias->rank != 1 || bias->dims[0] != weight->dims[0])
-            return berth_infer_invalid("bias must be f32 [outputs]");
-        if (!berth_infer_is_dense(bias)) return berth_infer_unsupported("bias must be contiguous");
+            return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                 "bias must be f32[%" PRId64 "], one for each output",
+                                 weight->dims[0]);
+        if (!berth_view_is_contiguous(bias))
+            return berth_infer_unsupported("bias must be contiguous");
     }
     berth_infer_set_like(&call->outputs[0], x);
     call->outputs[0].dims[x->rank - 1] = weight->dims[0];
@@ -74,7 +91,7 @@ berth_status berth_infer_rope(berth_op_call* call) {
     if (!berth_infer_is_index(positions) || positions->rank != 1 ||
         positions->dims[0] != x->dims[0])
         return berth_infer_invalid("positions must be i32 or i64 [tokens]");
-    if (!berth_infer_is_dense(positions))
+    if (!berth_view_is_contiguous(positions))
         return berth_infer_unsupported("positions must be contiguous");
     if (params->rotary_dims < 0 || params->rotary_dims % 2 != 0 || params->rotary_dims > x->dims[2])
         return berth_infer_invalid("the rotated dimensions must be even and at most the head size");
@@ -85,7 +102,7 @@ berth_status berth_infer_rope(berth_op_call* call) {
         if (divisors->dtype != BERTH_F32 || divisors->rank != 1 ||
             divisors->dims[0] != params->rotary_dims / 2)
             return berth_infer_invalid("divisors must be f32 [rotated dimensions / 2]");
-        if (!berth_infer_is_dense(divisors))
+        if (!berth_view_is_contiguous(divisors))
             return berth_infer_unsupported("divisors must be contiguous");
     }
     berth_infer_set_like(&call->outputs[0], x);

@@ -128,7 +128,7 @@ static void an_unknown_name_is_an_error_when_strict(void** state) {
     (void)unsetenv("BERTH_THREDS");
     assert_ok(init());
     (void)setenv("BERTH_CONF", "mod=pool", 1);
-    assert_fails(init(), BERTH_ERR_INVALID_ARGUMENT, "mod (did you mean BERTH_MODE");
+    assert_fails(init(), BERTH_ERR_INVALID_ARGUMENT, "mod in BERTH_CONF (did you mean BERTH_MODE");
     assert_int_equal(warnings, 0);
 }
 

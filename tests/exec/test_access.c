@@ -71,7 +71,8 @@ static void a_wrong_size_is_refused_by_read_and_write(void** state) {
     berth_tensor* x = exec_kit_ramp(ctx, 0, 4);
     float values[5] = {0};
     assert_fails(berth_tensor_read(x, values, 20), BERTH_ERR_INVALID_ARGUMENT, "20 bytes");
-    assert_fails(berth_tensor_read(x, values, 12), BERTH_ERR_INVALID_ARGUMENT, "the tensor 16");
+    assert_fails(
+        berth_tensor_read(x, values, 12), BERTH_ERR_INVALID_ARGUMENT, "the tensor f32[4] has 16");
     assert_fails(berth_tensor_read(x, NULL, 16), BERTH_ERR_INVALID_ARGUMENT, "NULL");
     assert_fails(berth_tensor_read(NULL, values, 16), BERTH_ERR_INVALID_ARGUMENT, "NULL");
     assert_fails(berth_tensor_write(x, values, 17), BERTH_ERR_INVALID_ARGUMENT, "17 bytes");
@@ -453,6 +454,30 @@ static void questions_about_null_have_answers(void** state) {
     assert_null(berth_tensor_context(NULL));
 }
 
+static void a_handle_made_by_move_is_refused_by_what_is_no_op(void** state) {
+    berth_context* ctx = context_of(state);
+    berth_tensor* x = berth_zeros(ctx, BERTH_F32, BERTH_SHAPE(2));
+    berth_tensor* moved = berth_move(x);
+    float values[2];
+    void* data;
+    char text[32];
+    size_t needed;
+    berth_tensor_properties properties;
+    struct DLManagedTensor* managed;
+#define REFUSES(call) assert_fails(call, BERTH_ERR_INVALID_ARGUMENT, "berth_move()")
+    REFUSES(berth_tensor_read(moved, values, sizeof values));
+    REFUSES(berth_tensor_write(moved, values, sizeof values));
+    REFUSES(berth_tensor_map(moved, &data));
+    REFUSES(berth_tensor_info(moved, &properties));
+    REFUSES(berth_tensor_format(moved, NULL, text, sizeof text, &needed));
+    REFUSES(berth_tensor_print(moved, stdout));
+    REFUSES(berth_tensor_to_dlpack(moved, &managed));
+    REFUSES(berth_npy_write(moved, "never-written.npy"));
+#undef REFUSES
+    assert_ok(berth_tensor_read(x, values, sizeof values)); // still the caller's
+    berth_release(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         EXEC_KIT_ON_BOTH(the_properties_of_a_tensor_can_be_asked),
@@ -466,6 +491,7 @@ int main(void) {
         EXEC_KIT_ON_BOTH(survivors_at_one_address_are_held_apart),
         EXEC_KIT_ON_BOTH(an_update_of_a_mapped_tensor_changes_a_copy),
         EXEC_KIT_ON_BOTH(a_map_needs_a_tensor_and_a_place),
+        EXEC_KIT_ON_BOTH(a_handle_made_by_move_is_refused_by_what_is_no_op),
         EXEC_KIT_ON_BOTH(read_only_memory_is_never_written),
         EXEC_KIT_ON_BOTH(writable_foreign_memory_is_written_by_write_and_map_alone),
         EXEC_KIT_ON_BOTH(memory_that_does_not_fit_is_refused_and_not_deleted),

@@ -240,7 +240,8 @@ static void calls_that_make_no_sense_are_refused_and_consume(void** state) {
     assert_null(berth_apply(ctx, NULL, MOVED, 1, NULL, 0, NULL));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "apply: the op is NULL");
     assert_null(berth_apply(ctx, op, NULL, 0, NULL, 0, NULL));
-    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "scale: 0 operands, not 1 to 1");
+    assert_context_fails(
+        ctx, BERTH_ERR_INVALID_ARGUMENT, "scale: 0 operands are given, it takes 1");
     assert_null(berth_apply(ctx, op, NULL, 1, NULL, 0, NULL));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "scale: the operands are missing");
     assert_null(berth_apply(ctx, op, MOVED, 1, params, sizeof params, NULL));
@@ -295,6 +296,24 @@ static void an_update_changes_a_moved_tensor_and_copies_a_borrowed_one(void** st
     assert_ptr_equal(exec_kit_place(x), place);
     exec_kit_expect(x, (float[]){8, 2, 3}, 3);
     berth_release_all(x, y);
+}
+
+static berth_status set_nothing(berth_op_call* call) {
+    (void)call;
+    return BERTH_OK;
+}
+
+static void a_shape_rule_that_sets_nothing_is_named_as_the_cause(void** state) {
+    exec_kit* kit = *state;
+    berth_op_desc desc = scale_desc();
+    desc.infer = set_nothing;
+    const berth_op* op = add(kit->runtime, desc);
+    berth_tensor* x = exec_kit_ramp(kit->ctx, 1, 2);
+    assert_null(scale(kit->ctx, op, x, 2));
+    assert_context_fails(kit->ctx,
+                         BERTH_ERR_INVALID_ARGUMENT,
+                         "scale(f32[2]): its shape rule has not set outputs[0]");
+    berth_release(x);
 }
 
 static void several_results_and_a_workspace_are_served(void** state) {
@@ -584,6 +603,7 @@ int main(void) {
         EXEC_KIT_ON_BOTH(calls_that_make_no_sense_are_refused_and_consume),
         EXEC_KIT_ON_BOTH(a_moved_operand_is_worked_on_in_place_and_a_borrowed_one_never),
         EXEC_KIT_ON_BOTH(an_update_changes_a_moved_tensor_and_copies_a_borrowed_one),
+        EXEC_KIT_ON_BOTH(a_shape_rule_that_sets_nothing_is_named_as_the_cause),
         EXEC_KIT_ON_BOTH(several_results_and_a_workspace_are_served),
         EXEC_KIT_ON_BOTH(parameters_are_copied_before_the_kernel_runs),
         cmocka_unit_test(a_kernel_may_use_the_team),

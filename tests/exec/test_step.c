@@ -197,7 +197,22 @@ static void a_description_must_agree_with_the_first_one(void** state) {
     const berth_step_input input = {.name = "x", .rank = 2, .dims = dims};
     berth_step_desc desc = {.name = "s", .inputs = &input, .input_count = 1};
     assert_int_equal(berth_step_begin(ctx, &desc), BERTH_ERR_INVALID_ARGUMENT);
-    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "step s");
+    assert_context_fails(ctx,
+                         BERTH_ERR_INVALID_ARGUMENT,
+                         "step s: input 0 is x of rank 2, in its first run x of rank 1");
+    desc.input_count = 0;
+    assert_int_equal(berth_step_begin(ctx, &desc), BERTH_ERR_INVALID_ARGUMENT);
+    assert_context_fails(ctx,
+                         BERTH_ERR_INVALID_ARGUMENT,
+                         "it has 0 inputs and 0 integers, in its first run 1 and 0");
+    const berth_step_integer past = {.name = "past", .value = 1}, rest = {.name = "rest"};
+    desc = (berth_step_desc){.name = "with an integer", .integers = &past, .integer_count = 1};
+    assert_ok(berth_step_begin(ctx, &desc));
+    assert_ok(berth_step_end(ctx));
+    desc.integers = &rest;
+    assert_int_equal(berth_step_begin(ctx, &desc), BERTH_ERR_INVALID_ARGUMENT);
+    assert_context_fails(
+        ctx, BERTH_ERR_INVALID_ARGUMENT, "integer 0 is rest, in its first run past");
     assert_int_equal(exec_kit_begin(ctx, "s", -1), BERTH_ERR_INVALID_ARGUMENT);
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "x.0");
     desc.name = NULL;
@@ -305,6 +320,34 @@ static void a_released_context_discards_its_open_steps(void** state) {
     berth_release(x);
 }
 
+/// Notes a log line that asks for an end of a step.
+static void note_missing_end(void* self, berth_log_level level, const char* text) {
+    if (level == BERTH_LOG_WARN && strstr(text, "is a berth_step_end() missing?") != NULL)
+        ++*(int*)self;
+}
+
+static void a_step_that_is_never_ended_is_warned_of(void** state) {
+    exec_kit* kit = *state;
+    berth_context* ctx;
+    assert_ok(berth_context_create(kit->runtime, &ctx));
+    int warnings = 0;
+    berth_log_set_callback(note_missing_end, &warnings);
+    for (int64_t n = 0; n < 30; ++n)
+        assert_ok(exec_kit_begin(ctx, "chain", n));
+    assert_int_equal(warnings, 0);
+    for (int64_t n = 0; n < 30; ++n)
+        assert_ok(exec_kit_begin(ctx, "chain", n));
+    assert_int_equal(warnings, 1);
+    berth_context_release(ctx);
+    assert_int_equal(warnings, 2);
+    assert_ok(berth_context_create(kit->runtime, &ctx));
+    assert_ok(exec_kit_begin(ctx, "chain", 5));
+    assert_ok(berth_step_end(ctx));
+    berth_context_release(ctx);
+    assert_int_equal(warnings, 2);
+    berth_log_set_callback(NULL, NULL);
+}
+
 static void keep_none_gives_idle_memory_back_at_every_end(void** state) {
     (void)state;
     static const berth_option_setting settings[] = {{"keep", "none"}, {"device", "sim"}};
@@ -381,6 +424,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             warming_populates_the_frame_before_the_run, exec_kit_set_up_cpu, exec_kit_tear_down),
         EXEC_KIT_ON_BOTH(a_released_context_discards_its_open_steps),
+        EXEC_KIT_ON_BOTH(a_step_that_is_never_ended_is_warned_of),
         cmocka_unit_test(keep_none_gives_idle_memory_back_at_every_end),
         cmocka_unit_test(keep_all_keeps_and_trim_returns),
         cmocka_unit_test(mode_pool_and_mode_system_plan_nothing),
