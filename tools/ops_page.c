@@ -248,6 +248,36 @@ static void print_opening(void) {
         puts(lines[i]);
 }
 
+/// What NumPy or PyTorch have a name for and Berth says with the ops above.
+static void print_closing(void) {
+    static const struct {
+        const char* known;
+        const char* here;
+    } rows[] = {
+        {"x.item()", "berth_tensor_read(x, &value, sizeof value)"},
+        {"np.zeros_like(x)", "berth_zeros(ctx, dtype, rank, berth_tensor_dims(x))"},
+        {"x * 2 + 1", "berth_affine(ctx, x, 2, 1)"},
+        {"x * 2, x an integer", "berth_mul(ctx, x, berth_move(berth_scalar(ctx, 2, BERTH_I64)))"},
+        {"np.square(x)", "berth_mul(ctx, x, x)"},
+        {"x.std(dims)", "berth_sqrt(ctx, berth_move(berth_var(ctx, x, dims, correction, false)))"},
+        {"a // b", "berth_floor(ctx, berth_move(berth_div(ctx, a, b))), for floats"},
+        {"x.T", "berth_transpose(ctx, x, 0, 1)"},
+        {"x.ravel(), x.flatten()", "berth_reshape(ctx, x, BERTH_SHAPE(-1))"},
+        {"np.dot(a, b), torch.bmm(a, b)", "berth_matmul(ctx, a, b)"},
+        {"x.masked_fill(mask, 0)",
+         "berth_where(ctx, mask, berth_move(berth_scalar(ctx, 0, BERTH_F32)), x)"},
+        {"np.eye(n)", "berth_tril of berth_triu of berth_ones, [n, n]"},
+        {"np.linspace(a, b, n)",
+         "berth_affine of berth_arange(ctx, 0, n, 1, BERTH_F32): (b - a) / (n - 1), a"},
+        {"np.array_equal(a, b)", "berth_all(ctx, berth_move(berth_eq(ctx, a, b)), ...)"},
+    };
+    puts("\n## Said with other ops\n");
+    puts("What is above is the whole list. Some that have a name elsewhere are these:\n");
+    puts("| NumPy, PyTorch | Berth |\n| --- | --- |");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        printf("| `%s` | `%s` |\n", rows[i].known, rows[i].here);
+}
+
 static void print_family(const char* path) {
     char* text = read_file(path);
     if (text == NULL) {
@@ -294,6 +324,7 @@ int main(int argc, char** argv) {
     print_opening();
     for (size_t i = 0; i < headers.gl_pathc; i++)
         print_family(headers.gl_pathv[i]);
+    print_closing();
     check_all_used();
     globfree(&headers);
     free(is_declared);
