@@ -138,6 +138,14 @@ const char* berth_context_error_text(const berth_context* context) {
     return context->error == BERTH_OK ? "" : context->error_text;
 }
 
+/// Adds what there was no memory for: an op without operands is known by the shape of its result.
+static void add_result(berth_text* text, const berth_op_call* call) {
+    const berth_view* out = &call->outputs[0];
+    if (out->dtype == BERTH_DTYPE_COUNT || out->rank < 0 || out->rank > BERTH_MAX_RANK) return;
+    berth_text_add(text, " of ");
+    berth_shape_write(text, out->dtype, out->rank, out->dims);
+}
+
 berth_status berth_context_fail(berth_context* context,
                                 berth_status status,
                                 const char* where,
@@ -158,6 +166,7 @@ berth_status berth_context_fail(berth_context* context,
         berth_text_add(&text, i == 0 ? "(" : ", ");
         berth_shape_write(&text, x->dtype, x->rank, x->dims);
     }
+    if (call != NULL && count == 0 && status == BERTH_ERR_OUT_OF_MEMORY) add_result(&text, call);
     const char* reason = berth_last_error();
     if (reason[0] == '\0') reason = berth_status_text(status);
     berth_text_add(&text, "%s: %s", count > 0 ? ")" : "", reason);

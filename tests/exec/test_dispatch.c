@@ -186,7 +186,7 @@ static void absurd_shapes_are_refused_by_name(void** state) {
     assert_null(berth_zeros(ctx, (berth_dtype)99, 1, (int64_t[]){32}));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "99");
     assert_null(berth_zeros(ctx, BERTH_F32, 1, (int64_t[]){INT64_MAX / 8}));
-    assert_context_fails(ctx, BERTH_ERR_OUT_OF_MEMORY, "full");
+    assert_context_fails(ctx, BERTH_ERR_OUT_OF_MEMORY, "full of f32[1152921504606846975]: ");
     assert_null(berth_arange(ctx, 0, 1, 0, BERTH_F32));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "arange");
     berth_tensor* ok = berth_zeros(ctx, BERTH_F32, 3, (int64_t[]){0, INT32_MAX, 2});
