@@ -48,7 +48,8 @@ BERTH_API berth_tensor* berth_from_data(
 BERTH_API berth_tensor* berth_arange(
     berth_context* ctx, double start, double stop, double step, berth_dtype dtype);
 
-/// Uniform in [low, high), floats; the same seed gives the same numbers on every run.
+/// Uniform in [low, high), low <= high (all low where they are equal), floats; the same seed gives
+/// the same numbers on every run.
 BERTH_API berth_tensor* berth_rand(berth_context* ctx,
                                    uint64_t seed,
                                    float low,

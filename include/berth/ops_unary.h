@@ -14,8 +14,9 @@
 extern "C" {
 #endif
 
-/// Elements converted to `dtype` (round to nearest even; to integers toward zero, saturating, NaN
-/// to 0). From a quantised type to floats only. A new reference to x if it has that dtype already.
+/// Elements converted to `dtype`: to floats rounded to nearest even; floats to integers toward
+/// zero, saturating, NaN to 0; integers to narrower ones wrap around; to bool x != 0. From a
+/// quantised type to floats only. A new reference to x if it has that dtype already.
 BERTH_API berth_tensor* berth_cast(berth_context* ctx, berth_tensor* x, berth_dtype dtype);
 
 /// x * scale + shift, each rounded.

@@ -22,7 +22,8 @@ typedef struct berth_step_integer {
     int64_t value;    ///< >= 0
 } berth_step_integer;
 
-/// Describes one run of a step. Names, ranks and order are the same at every run of a name.
+/// Describes one run of a step. Names, ranks and order are the same at every run of a name. All its
+/// dimensions and integers together are 64 at most.
 typedef struct berth_step_desc {
     const char* name;                   ///< identifies the kind of step in the runtime
     const berth_step_input* inputs;     ///< [input_count]

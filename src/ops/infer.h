@@ -12,6 +12,7 @@
 
 berth_status berth_infer_fill(berth_op_call* call);
 berth_status berth_infer_arange(berth_op_call* call);
+berth_status berth_infer_rand(berth_op_call* call);
 berth_status berth_infer_random(berth_op_call* call);
 berth_status berth_infer_randint(berth_op_call* call);
 berth_status berth_infer_copy(berth_op_call* call);

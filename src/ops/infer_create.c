@@ -30,6 +30,16 @@ berth_status berth_infer_random(berth_op_call* call) {
     return berth_infer_set_new(&call->outputs[0], dtype, params->rank, params->dims);
 }
 
+berth_status berth_infer_rand(berth_op_call* call) {
+    const berth_random_params* params = call->params;
+    if (params->low > params->high)
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "there is no number in [%g, %g)",
+                             (double)params->low,
+                             (double)params->high);
+    return berth_infer_random(call);
+}
+
 berth_status berth_infer_randint(berth_op_call* call) {
     const berth_randint_params* params = call->params;
     if (!berth_dtype_is_integer(params->dtype))

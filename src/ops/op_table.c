@@ -47,7 +47,7 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     // creation
     ROW(FILL,       0, 0,    0,             fill,        NULL),
     ROW(ARANGE,     0, 0,    0,             arange,      NULL),
-    ROW(RAND,       0, 0,    0,             random,      NULL),
+    ROW(RAND,       0, 0,    0,             rand,        NULL),
     ROW(RANDN,      0, 0,    0,             random,      NULL),
     ROW(RANDINT,    0, 0,    0,             randint,     NULL),
 

@@ -259,6 +259,8 @@ static void ranges_of_integers_must_fit_the_type(void** state) {
     }
     assert_null(berth_rand(ctx, 1, 0, INFINITY, BERTH_F32, 0, NULL));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "rand: a distribution of 0 and inf");
+    assert_null(berth_rand(ctx, 1, 2, 1, BERTH_F32, 0, NULL));
+    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "rand: there is no number in [2, 1)");
     assert_null(berth_randn(ctx, 1, NAN, 1, BERTH_F32, 0, NULL));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "randn: a distribution");
     assert_int_equal(ctx->home.live_objects, 0);
