@@ -332,7 +332,8 @@ double bench_case_bytes(const bench_case* c, const bench_data* d, berth_tensor* 
 
 // --- Reasons -------------------------------------------------------------------------------------
 
-#define ANY_DTYPE ((uint32_t)-1)
+#define INTEGERS I32 | I64 | I8 | U8
+#define ANY_DTYPE FLOATS | INTEGERS | BOOL
 
 static const struct {
     const char* op;
@@ -344,8 +345,61 @@ static const struct {
     {"randn", ANY_DTYPE, "a logarithm, a root and a cosine in double for each element"},
     {"sin", ANY_DTYPE, "computed in double, as angles lose digits when they are reduced"},
     {"cos", ANY_DTYPE, "computed in double, as angles lose digits when they are reduced"},
-    {"sort", ANY_DTYPE, "n log n"},
+    {"arange", ANY_DTYPE, "computed in double"},
+    {"pow", F32 | F16 | BF16, "a logarithm and a power in double"},
+    {"pow", INTEGERS, "a product for each bit of the exponent"},
+    {"remainder", ANY_DTYPE, "a division and its correction"},
+    {"div", I32 | I64 | U8, "integers are converted first"},
+    {"exp", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"log", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"log1p", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"tanh", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"sigmoid", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"silu", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"gelu_tanh", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"softmax", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"log_softmax", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"layer_norm", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"rope", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"var", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"exp", I64, "integers are converted first"},
+    {"sqrt", I64, "integers are converted first"},
+    {"affine", I64, "integers are converted first"},
+    {"gelu", FLOATS, "arithmetic: the error function"},
+    {"logsumexp", FLOATS, "a power for each element, and nothing to write"},
+    {"max", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"min", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"prod", F16 | BF16, "arithmetic in f32 for two bytes of memory"},
+    {"argmax", F16 | BF16 | U8, "the place of each element goes along"},
+    {"argmin", F16 | BF16 | U8, "the place of each element goes along"},
+    {"sum", I64 | U8, "64-bit sums"},
+    {"prod", I64 | U8, "64-bit products"},
+    {"cumsum", ANY_DTYPE, "each sum waits for the one before"},
+    {"sum:first dimension", ANY_DTYPE, "reads short pieces far apart"},
+    {"max:first dimension", ANY_DTYPE, "reads short pieces far apart"},
+    {"cumsum:first dimension", ANY_DTYPE, "reads short pieces far apart"},
+    {"softmax:first dimension", ANY_DTYPE, "reads short pieces far apart"},
+    {"add:a turned matrix", ANY_DTYPE, "one operand is read column by column"},
+    {"contiguous:turned", ANY_DTYPE, "reads column by column"},
+    {"gather", ANY_DTYPE, "an index is looked at for each element"},
+    {"take_along", ANY_DTYPE, "an index is looked at for each element"},
+    {"scatter", ANY_DTYPE, "an index is looked at for each element"},
     {"scatter_add", ANY_DTYPE, "one sum after the other, as an index may come again"},
+    {"matmul", I64, "a 64-bit product takes three instructions"},
+    {"matmul", I32, "a 32-bit product takes two instructions"},
+    {"matmul:turned", I32, "a 32-bit product takes two instructions"},
+    {"matmul:by a vector", F16 | BF16, "rows are converted and brought into lanes"},
+    {"attention", F16 | BF16, "keys and values are converted for every block of queries"},
+    {"attention:one token",
+     F16 | BF16,
+     "keys are converted and brought into lanes for a single row"},
+    {"sort", ANY_DTYPE, "n log n"},
+    {"sort:all", ANY_DTYPE, "n log n"},
+    {"argsort", ANY_DTYPE, "n log n"},
+    {"unique", ANY_DTYPE, "n log n"},
+    {"topk", ANY_DTYPE, "each element is compared with the least that is kept"},
+    {"nonzero", ANY_DTYPE, "reads twice: to count, and to write"},
+    {"masked_select", ANY_DTYPE, "reads the mask twice, and moves single elements"},
 };
 
 const char* bench_case_reason(const char* op, berth_dtype dtype) {
