@@ -133,7 +133,7 @@ berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE NOOP
 void berth_cpu_fill_random_kernels(berth_kernel* table);    ///< RAND RANDN RANDINT
 void berth_cpu_fill_cast_kernels(berth_kernel* table);      ///< CAST
-void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. GELU_TANH
+void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. ISFINITE
 void berth_cpu_fill_join_kernels(berth_kernel* table);      ///< CAT .. ROLL
 void berth_cpu_fill_fit_kernels(berth_kernel* table);       ///< REPEAT PAD TRIL TRIU
 void berth_cpu_fill_copy_kernels(berth_kernel* table);      ///< COPY
