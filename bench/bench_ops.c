@@ -182,7 +182,9 @@ static void report(
     b->slow += v.is_slow;
     b->unexplained += v.reason == NULL;
     if (v.reason == NULL) v.reason = "NONE";
-    printf("%s,%s,%s,%.1f,%.3f,%s\n", c->op, dtype, size, v.ns, v.share, v.reason);
+    const char* quote = v.reason[0] != '\0' ? "\"" : "";
+    printf(
+        "%s,%s,%s,%.1f,%.3f,%s%s%s\n", c->op, dtype, size, v.ns, v.share, quote, v.reason, quote);
     if (b->json != NULL)
         fprintf(b->json,
                 "%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"size\": \"%s\", \"ns\": %.1f, "
