@@ -234,6 +234,27 @@ static void a_vector_gives_the_bits_of_a_matrix_of_one_row(void** state) {
     }
 }
 
+/// Exact, and the same on every team and instruction set.
+static void check_integers_everywhere(berth_dtype type, const int64_t shape[3]) {
+    product p = make_plain(type, shape[0], shape[1], shape[2]);
+    matrix_run(BERTH_OP_MATMUL, &p.call);
+    check_integers(&p);
+    unsigned char* expected = malloc(p.out.bytes);
+    assert_non_null(expected);
+    memcpy(expected, p.out.view.data, p.out.bytes);
+    for (int team = 0; team < MATRIX_TEAMS; team++) {
+        for (int isa = BERTH_CPU_ISA_PORTABLE; isa <= BERTH_CPU_ISA_AVX512; isa++) {
+            berth_cpu_set_isa((berth_cpu_isa)isa);
+            p.call.team = matrix_teams[team];
+            memset(p.out.view.data, 0xFF, p.out.bytes);
+            matrix_run(BERTH_OP_MATMUL, &p.call);
+            assert_memory_equal(p.out.view.data, expected, p.out.bytes);
+        }
+    }
+    free(expected);
+    free_product(&p);
+}
+
 static void integers_are_exact_and_wrap(void** state) {
     (void)state;
     kit_seed(18);
@@ -244,19 +265,11 @@ static void integers_are_exact_and_wrap(void** state) {
         check_integers(&p);
         free_product(&p);
     }
+    // many columns, many rows, and a long vector: of several blocks, stretches and pieces
+    static const int64_t shapes[][3] = {{3, 2100, 70}, {130, 70, 140}, {140, 1, 2500}};
     for (size_t t = 0; t < COUNT(integers); t++) {
-        // wider than one stretch of columns, and enough for several workers
-        product p = make_plain(integers[t], 3, 2100, 70);
-        for (int team = 0; team < MATRIX_TEAMS; team++) {
-            for (int isa = BERTH_CPU_ISA_PORTABLE; isa <= BERTH_CPU_ISA_AVX512; isa++) {
-                berth_cpu_set_isa((berth_cpu_isa)isa);
-                p.call.team = matrix_teams[team];
-                memset(p.out.view.data, 0xFF, p.out.bytes);
-                matrix_run(BERTH_OP_MATMUL, &p.call);
-                check_integers(&p);
-            }
-        }
-        free_product(&p);
+        for (size_t i = 0; i < COUNT(shapes); i++)
+            check_integers_everywhere(integers[t], shapes[i]);
         product none = make_plain(integers[t], 4, 5, 0);
         matrix_run(BERTH_OP_MATMUL, &none.call);
         check_integers(&none);
