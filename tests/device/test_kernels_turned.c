@@ -59,7 +59,8 @@ static void check(berth_op_id op,
                   uint32_t which,
                   berth_dtype result) {
     for (int s = 0; s < SHAPES; ++s) {
-        for (int kind = 0; kind < 2; ++kind) {
+        // of two dimensions there is but one other order
+        for (int kind = 0; kind < (shapes[s].rank == 2 ? 1 : 2); ++kind) {
             kit_tensor operands[MOST_OPERANDS], copies[MOST_OPERANDS];
             kit_tensor out = kit_contiguous(result, shapes[s].rank, shapes[s].dims);
             kit_tensor expected = kit_contiguous(result, shapes[s].rank, shapes[s].dims);
