@@ -26,6 +26,7 @@
 #define SEGMENT 512      // keys
 #define ROWS 48          // query rows of a unit: enough to pay for bringing a tile into columns
 #define LEAST 262144     // multiplications that are worth a second thread
+#define FEW 8            // query rows that wait for memory rather than for arithmetic
 #define UNITS_A_WORKER 4 // with fewer, segments become units of their own
 
 /// How a call is cut, and what its scratch holds. Sizes count floats.
@@ -291,6 +292,18 @@ static void sum_tile(attention_unit* unit, int64_t key, int64_t count) {
     }
 }
 
+/// Asks for rows [key, key + count) of an operand. The rows of one head lie as far apart as those
+/// of all heads are long, which the hardware does not foresee.
+static void fetch_rows(const attention_unit* unit, int input, int64_t key, int64_t count) {
+    const berth_view* view = &unit->job->call->inputs[input];
+    const int64_t bytes = view->dims[2] * berth_dtype_bytes(view->dtype);
+    for (int64_t i = 0; i < count; ++i) {
+        const unsigned char* row = row_at(view, key + i, unit->kv_head);
+        for (int64_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(row + at);
+    }
+}
+
 /// Sums the values of the segment's keys for all rows of the unit, from nothing.
 static void attend_segment(attention_unit* unit, int64_t segment) {
     const int64_t columns = unit->job->shape.columns;
@@ -302,6 +315,10 @@ static void attend_segment(attention_unit* unit, int64_t segment) {
     const int64_t end = berth_min_i64((segment + 1) * SEGMENT, seen_by_last);
     for (int64_t key = segment * SEGMENT; key < end; key += TILE) {
         const int64_t count = berth_min_i64(TILE, end - key);
+        if (unit->count <= FEW) {
+            fetch_rows(unit, 2, key, count);
+            fetch_rows(unit, 1, key + count, berth_min_i64(TILE, end - key - count));
+        }
         score_tile(unit, key, count);
         for (int64_t r = 0; r < unit->count; ++r)
             unit->seen[r] = attend_tile(unit, r, key);
