@@ -134,7 +134,8 @@ static void matmul_refuses_what_does_not_fit_by_name_and_shapes(void** state) {
     assert_null(berth_matmul(ctx, a, b));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "matmul(f32[2, 3], f32[2, 3])");
     assert_null(berth_matmul(ctx, a, b));
-    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "the inner dimensions differ");
+    assert_context_fails(
+        ctx, BERTH_ERR_INVALID_ARGUMENT, "the inner dimensions differ: 3 of a, 2 of b");
     assert_null(berth_matmul(ctx, a, halves));
     assert_context_fails(ctx, BERTH_ERR_UNSUPPORTED, "both operands must have one type; cast one");
     assert_null(berth_matmul(ctx, a, bools));
@@ -201,10 +202,15 @@ static void linear_refuses_what_does_not_fit_by_name_and_shapes(void** state) {
     berth_tensor* scalar = make(ctx, BERTH_F32, 0, NULL);
     assert_null(berth_linear(ctx, x, narrow, NULL));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "linear(f32[2, 20], f32[9, 19])");
+    berth_tensor* turned = make(ctx, BERTH_F32, 2, DIMS(20, 9));
+    assert_null(berth_linear(ctx, x, berth_move(turned), NULL));
+    assert_context_fails(
+        ctx, BERTH_ERR_INVALID_ARGUMENT, "dimension of x is 20: berth_transpose() weight");
     assert_null(berth_linear(ctx, x, cube, NULL));
     assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "weight must be [outputs, inputs]");
     assert_null(berth_linear(ctx, x, weight, bias));
-    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "bias must be f32 [outputs]");
+    assert_context_fails(
+        ctx, BERTH_ERR_INVALID_ARGUMENT, "bias must be f32[9], one for each output");
     assert_null(berth_linear(ctx, numbers, weight, NULL));
     assert_context_fails(ctx, BERTH_ERR_UNSUPPORTED, "x must be f32, f16 or bf16");
     assert_null(berth_linear(ctx, x, numbers, NULL));
