@@ -12,8 +12,26 @@ static inline const berth_dtype_info* berth_dtype_info_of(berth_dtype dtype) {
     return &berth_dtype_infos[dtype];
 }
 
+/// Types that are not block-quantised come first: tables of them are so long.
+#define BERTH_PLAIN_DTYPES (BERTH_BOOL + 1)
+_Static_assert((int)BERTH_PLAIN_DTYPES == (int)BERTH_Q4_0, "plain types come first");
+
+static inline bool berth_dtype_is_plain(berth_dtype dtype) {
+    return berth_dtype_info_of(dtype)->kind != BERTH_DTYPE_KIND_Q;
+}
+
+/// Bytes of an element, or of a block of a quantised type.
+static inline int64_t berth_dtype_bytes(berth_dtype dtype) {
+    return berth_dtype_info_of(dtype)->block_bytes;
+}
+
 static inline bool berth_dtype_is_float(berth_dtype dtype) {
     return berth_dtype_info_of(dtype)->kind == BERTH_DTYPE_KIND_F;
+}
+
+/// True for f16 and bf16, which are computed in f32.
+static inline bool berth_dtype_is_half(berth_dtype dtype) {
+    return dtype == BERTH_F16 || dtype == BERTH_BF16;
 }
 
 static inline bool berth_dtype_is_integer(berth_dtype dtype) {

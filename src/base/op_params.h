@@ -174,9 +174,9 @@ typedef struct berth_attention_params {
 /// floats, 0 for the rest, and what it would write is left alone.
 ///
 /// GATHER: inputs x of any plain dtype, index i32 or i64 of x's rank, index.dims <= x.dims but at
-/// `dim` (0 <= dim < rank). Output index.dims in x's dtype: out[.., i, ..] = x[.., index[.., i,
-/// ..],
-/// ..]. TAKE_ALONG: the same, but that x and index broadcast in all dimensions but `dim`.
+/// `dim` (0 <= dim < rank). Output index.dims in x's dtype: out[.., i, ..] is
+/// x[.., index[.., i, ..], ..]. TAKE_ALONG: the same, but that x and index broadcast in all
+/// dimensions but `dim`.
 ///
 /// INDEX_SELECT: inputs x of any plain dtype, index i32 or i64 [n]: x with slices index[i] along
 /// `dim`.

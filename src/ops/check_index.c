@@ -4,11 +4,13 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/op_params.h"
 #include "base/text.h"
 #include "device/cpu/kernel_basic.h"
-#include "device/cpu/kernel_index.h"
+#include "device/cpu/kernel_convert_scalar.h"
+#include "device/cpu/kernel_joint.h"
 
 #define GRAIN 16384
 #define LEAST 65536
@@ -75,7 +77,7 @@ static berth_status refuse_first(const berth_view* index, int64_t size, int32_t 
             offset += position[d] * index->strides[d];
         }
         const unsigned char* at = (const unsigned char*)index->data + offset * bytes;
-        const int64_t value = berth_index_load(index->dtype, at);
+        const int64_t value = berth_integer_to_i64(index->dtype, at);
         if (value >= 0 && value < size) continue;
         char buffer[200];
         berth_text text = {.buffer = buffer, .size = sizeof buffer};

@@ -26,9 +26,4 @@ static inline berth_dtype berth_promote_to_float(berth_dtype dtype) {
     return berth_dtype_is_float(dtype) ? dtype : BERTH_F32;
 }
 
-/// True for what is not block-quantised.
-static inline bool berth_dtype_is_plain(berth_dtype dtype) {
-    return berth_dtype_info_of(dtype)->kind != BERTH_DTYPE_KIND_Q;
-}
-
 #endif // BERTH_OPS_PROMOTE_H

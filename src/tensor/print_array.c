@@ -80,20 +80,7 @@ static berth_print_number number_at(const berth_print_array* array, int64_t i) {
 }
 
 static int64_t integer_at(const berth_print_array* array, int64_t i) {
-    int32_t word;
-    int64_t wide;
-    switch ((int)array->dtype) {
-    case BERTH_I64:
-        memcpy(&wide, element(array, i), sizeof wide);
-        return wide;
-    case BERTH_I32:
-        memcpy(&word, element(array, i), sizeof word);
-        return word;
-    case BERTH_I8:
-        return (int8_t)*element(array, i);
-    default:
-        return *element(array, i);
-    }
+    return berth_integer_to_i64(array->dtype, element(array, i));
 }
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }

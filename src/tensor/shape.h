@@ -32,15 +32,13 @@ void berth_shape_dense_strides(berth_dtype dtype,
                                const int64_t* dims,
                                int64_t* strides);
 
-_Static_assert(BERTH_BOOL < BERTH_Q4_0, "plain types come first");
-
 /// Gives `view`, whose dtype, rank and dims are set, row-major strides; `*out_bytes` is its size.
 /// Errors: as of berth_shape_measure.
 BERTH_NODISCARD berth_status berth_shape_lay_out_slow(berth_view* view, uint64_t* out_bytes);
 BERTH_NODISCARD static inline berth_status berth_shape_lay_out(berth_view* view,
                                                                uint64_t* out_bytes) {
     // a plain type and sizes far from the limits, in one pass; the rest elsewhere
-    if ((unsigned)view->dtype <= BERTH_BOOL && (uint32_t)view->rank <= BERTH_MAX_RANK) {
+    if ((unsigned)view->dtype < BERTH_PLAIN_DTYPES && (uint32_t)view->rank <= BERTH_MAX_RANK) {
         const int64_t limit = (int64_t)1 << 38; // times a size and an element: 2^61 bytes at most
         int64_t stride = 1;
         int32_t i = view->rank - 1;

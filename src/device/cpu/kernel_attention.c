@@ -68,8 +68,8 @@ static attention_shape shape_of(const berth_op_call* call) {
     s.rows = s.tokens * s.group;
     // the same for every number of tokens but one, so that the scratch is one form of the sizes
     s.block = s.tokens == 1 ? berth_min_i64(ROWS, s.rows) : ROWS;
-    s.blocks = (s.rows + ROWS - 1) / ROWS;
-    s.segments = (s.keys + SEGMENT - 1) / SEGMENT;
+    s.blocks = berth_ceil_div(s.rows, ROWS);
+    s.segments = berth_ceil_div(s.keys, SEGMENT);
     const int64_t workers = (int64_t)berth_team_worker_count(call->team);
     s.may_split = s.tokens == 1 && workers > 1 && s.kv_heads * s.blocks < UNITS_A_WORKER * workers;
     s.split = s.may_split && s.segments > 1;
@@ -87,7 +87,7 @@ uint64_t berth_cpu_attention_scratch(const berth_op_call* call) {
     // A little more than whole segments take, but linear in the keys: what a step has seen at a few
     // lengths tells what it needs at any, also beyond the first segment.
     const int64_t segment_bytes = s.segment_floats * (int64_t)sizeof(float);
-    const int64_t key_bytes = (segment_bytes + SEGMENT - 1) / SEGMENT;
+    const int64_t key_bytes = berth_ceil_div(segment_bytes, SEGMENT);
     return bytes + (uint64_t)s.heads * (uint64_t)(segment_bytes + s.keys * key_bytes);
 }
 

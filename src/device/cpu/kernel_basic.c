@@ -9,11 +9,10 @@
 // --- Walks ---------------------------------------------------------------------------------------
 
 static void walk_start(berth_walk* walk, const berth_view* view) {
-    const berth_dtype_info* info = berth_dtype_query_info(view->dtype);
     walk->data = view->data;
     walk->dtype = view->dtype;
     walk->rank = 0;
-    walk->item_bytes = (int64_t)info->block_bytes;
+    walk->item_bytes = berth_dtype_bytes(view->dtype);
 }
 
 /// Appends a dimension, merged with the one before where they lie one behind the other.
@@ -31,7 +30,7 @@ static void walk_append(berth_walk* walk, int64_t dim, int64_t stride_bytes) {
 }
 
 void berth_walk_init(berth_walk* walk, const berth_view* view) {
-    const berth_dtype_info* info = berth_dtype_query_info(view->dtype);
+    const berth_dtype_info* info = berth_dtype_info_of(view->dtype);
     walk_start(walk, view);
     for (int32_t d = 0; d < view->rank; ++d) {
         int64_t dim = view->dims[d];
@@ -136,10 +135,6 @@ void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64
 
 void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int64_t count) {
     berth_convert_plain(BERTH_I64, dtype, values, target, count);
-}
-
-int64_t berth_dtype_bytes(berth_dtype dtype) {
-    return (int64_t)berth_dtype_query_info(dtype)->block_bytes;
 }
 
 berth_cut berth_view_cut(const berth_view* view, int32_t dim) {
@@ -247,15 +242,19 @@ void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     berth_cpu_fill_random_kernels(table);
     berth_cpu_fill_cast_kernels(table);
     berth_cpu_fill_unary_kernels(table);
+    berth_cpu_fill_binary_kernels(table);
+    berth_cpu_fill_reduce_kernels(table);
+    berth_cpu_fill_softmax_kernels(table);
+    berth_cpu_fill_cumsum_kernels(table);
+    berth_cpu_fill_norm_kernels(table);
+    berth_cpu_fill_rope_kernels(table);
+    berth_cpu_fill_attention_kernels(table);
+    berth_cpu_fill_copy_kernels(table);
     berth_cpu_fill_join_kernels(table);
     berth_cpu_fill_fit_kernels(table);
-    berth_cpu_fill_binary_kernels(table);
-    berth_cpu_fill_copy_kernels(table);
     berth_cpu_fill_gather_kernels(table);
     berth_cpu_fill_scatter_kernels(table);
-    berth_cpu_fill_reduce_kernels(table);
-    berth_cpu_fill_norm_kernels(table);
-    berth_cpu_fill_attention_kernels(table);
     berth_cpu_fill_sort_kernels(table);
     berth_cpu_fill_select_kernels(table);
+    berth_cpu_fill_unique_kernels(table);
 }

@@ -85,10 +85,21 @@ void berth_store_f32(berth_dtype dtype, const float* values, void* target, int64
 /// Writes `count` integers as elements of `dtype` (i32, i64, i8, u8), keeping the low bits.
 void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int64_t count);
 
-/// Bytes of an element of a plain type.
-int64_t berth_dtype_bytes(berth_dtype dtype);
-
 static inline int64_t berth_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// a / b, rounded up; neither is negative.
+static inline int64_t berth_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+/// Which of the functions for elements of 1, 2, 4 and 8 bytes: 0 .. 3.
+static inline int32_t berth_width_of(int64_t bytes) {
+    return bytes == 8 ? 3 : (int32_t)(bytes / 2);
+}
+
+/// The bits of an element that make it differ from 0: of a float all but the sign.
+static inline uint64_t berth_truth_mask(berth_dtype dtype) {
+    if (dtype == BERTH_F32) return UINT64_C(0x7fffffff);
+    return berth_dtype_is_half(dtype) ? UINT64_C(0x7fff) : UINT64_MAX;
+}
 
 /// Runs `fn` over [0, count): on the team, in multiples of `grain`, if there are at least `least`
 /// items, else here. Nothing is run for count == 0.
@@ -134,26 +145,20 @@ void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE NOO
 void berth_cpu_fill_random_kernels(berth_kernel* table);    ///< RAND RANDN RANDINT
 void berth_cpu_fill_cast_kernels(berth_kernel* table);      ///< CAST
 void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. ISFINITE
+void berth_cpu_fill_binary_kernels(berth_kernel* table);    ///< ADD .. OUTER
+void berth_cpu_fill_reduce_kernels(berth_kernel* table);    ///< SUM .. ALL
+void berth_cpu_fill_softmax_kernels(berth_kernel* table);   ///< SOFTMAX LOG_SOFTMAX
+void berth_cpu_fill_cumsum_kernels(berth_kernel* table);    ///< CUMSUM
+void berth_cpu_fill_norm_kernels(berth_kernel* table);      ///< LAYER_NORM RMS_NORM
+void berth_cpu_fill_rope_kernels(berth_kernel* table);      ///< ROPE
+void berth_cpu_fill_attention_kernels(berth_kernel* table); ///< ATTENTION
+void berth_cpu_fill_copy_kernels(berth_kernel* table);      ///< COPY
 void berth_cpu_fill_join_kernels(berth_kernel* table);      ///< CAT .. ROLL
 void berth_cpu_fill_fit_kernels(berth_kernel* table);       ///< REPEAT PAD TRIL TRIU
-void berth_cpu_fill_copy_kernels(berth_kernel* table);      ///< COPY
-void berth_cpu_fill_gather_kernels(berth_kernel* table);    ///< EMBEDDING GATHER .. INDEX_SELECT
+void berth_cpu_fill_gather_kernels(berth_kernel* table);    ///< EMBEDDING .. INDEX_SELECT
 void berth_cpu_fill_scatter_kernels(berth_kernel* table);   ///< INDEX_COPY SCATTER SCATTER_ADD
-void berth_cpu_fill_binary_kernels(berth_kernel* table);    ///< ADD .. OUTER
-void berth_cpu_fill_reduce_kernels(berth_kernel* table);    ///< SUM .. CUMSUM
-void berth_cpu_fill_norm_kernels(berth_kernel* table);      ///< LAYER_NORM RMS_NORM ROPE
-void berth_cpu_fill_attention_kernels(berth_kernel* table); ///< ATTENTION
 void berth_cpu_fill_sort_kernels(berth_kernel* table);      ///< SORT ARGSORT TOPK
-void berth_cpu_fill_select_kernels(berth_kernel* table);    ///< NONZERO MASKED_SELECT UNIQUE
-
-/// UNIQUE.
-void berth_cpu_unique(const berth_op_call* call);
-
-/// SOFTMAX, LOG_SOFTMAX, CUMSUM.
-void berth_cpu_softmax(const berth_op_call* call);
-void berth_cpu_log_softmax(const berth_op_call* call);
-void berth_cpu_cumsum(const berth_op_call* call);
-/// ROPE.
-void berth_cpu_rope(const berth_op_call* call);
+void berth_cpu_fill_select_kernels(berth_kernel* table);    ///< NONZERO MASKED_SELECT
+void berth_cpu_fill_unique_kernels(berth_kernel* table);    ///< UNIQUE
 
 #endif // BERTH_DEVICE_CPU_KERNEL_BASIC_H

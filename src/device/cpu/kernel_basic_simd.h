@@ -40,6 +40,11 @@
 typedef float vf __attribute__((vector_size(VF_LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(VF_LANES * 4)));
 
+/// Doubles as wide as a vf, and the half as many f32 that they are made of.
+#define VD_LANES (VF_LANES / 2)
+typedef double vd __attribute__((vector_size(VD_LANES * 8)));
+typedef float vd_narrow __attribute__((vector_size(VD_LANES * 4)));
+
 VF_INLINE vf vf_load(const float* at) {
     vf value;
     memcpy(&value, at, sizeof value);

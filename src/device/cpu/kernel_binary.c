@@ -4,7 +4,6 @@
 //
 // Operands are brought to the type in which they meet, a chunk at a time unless they lie so
 // already, and go through the rows of the instruction set.
-#include <float.h>
 #include <math.h>
 
 #include "base/op_params.h"
@@ -20,8 +19,7 @@ typedef struct pair_job {
     berth_operand a;
     berth_operand b;
     berth_binary_fn row;
-    berth_from_f32_fn
-        store; ///< for results that the row gives as f32 and the output is not; or NULL
+    berth_from_f32_fn store; ///< of results that the row gives as f32, to halves; or NULL
     unsigned char* out;
     int64_t bytes; ///< an element of the output
 } pair_job;
@@ -63,8 +61,7 @@ static void run_pair(const berth_op_call* call,
         .out = out->data,
         .bytes = berth_dtype_bytes(out->dtype),
     };
-    if (out->dtype == BERTH_F16 || out->dtype == BERTH_BF16)
-        job.store = berth_convert_query_from_f32(out->dtype);
+    if (berth_dtype_is_half(out->dtype)) job.store = berth_convert_query_from_f32(out->dtype);
     berth_view left = *a, right = *b;
     berth_bring_turned(call, &left);
     if (left.data != out->data) berth_bring_turned(call, &right);
@@ -185,8 +182,7 @@ static void where_range(void* data, int64_t begin, int64_t end, uint32_t worker)
 static void kernel_where(const berth_op_call* call) {
     const berth_view* out = &call->outputs[0];
     where_job job = {.out = out->data, .bytes = berth_dtype_bytes(out->dtype)};
-    const int32_t power = job.bytes == 8 ? 3 : job.bytes == 4 ? 2 : job.bytes == 2 ? 1 : 0;
-    job.row = berth_basic_query_rows()->select[power];
+    job.row = berth_basic_query_rows()->select[berth_width_of(job.bytes)];
     berth_operand_init(&job.condition, &call->inputs[0], out, BERTH_BOOL, BERTH_OPERAND_COMPUTED);
     berth_operand_init(&job.a, &call->inputs[1], out, out->dtype, BERTH_OPERAND_STORED);
     berth_operand_init(&job.b, &call->inputs[2], out, out->dtype, BERTH_OPERAND_STORED);
@@ -196,7 +192,7 @@ static void kernel_where(const berth_op_call* call) {
 
 // --- CLAMP ---------------------------------------------------------------------------------------
 
-/// A bound in the type of the elements.
+/// A bound in the type in which the elements are compared.
 typedef union clamp_bound {
     float f32;
     int32_t i32;
@@ -233,49 +229,21 @@ static void clamp_range(void* data, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-/// A double as f32, infinite beyond its range.
-static float narrowed(double value) {
-    const double most = (double)FLT_MAX;
-    if (value > most) return value < most + 0x1p103 ? FLT_MAX : INFINITY;
-    if (value < -most) return value > -most - 0x1p103 ? -FLT_MAX : -INFINITY;
-    return (float)value;
-}
-
-/// A whole number, or an infinite one, as an integer from `least` to `most`.
-static int64_t saturated(double value, int64_t least, int64_t most) {
-    if (value <= (double)least) return least;
-    return value >= (double)most ? most : (int64_t)value;
-}
-
-static clamp_bound bound_of(berth_dtype dtype, double value) {
-    clamp_bound bound = {.i64 = 0};
-    if (berth_dtype_is_float(dtype))
-        bound.f32 = narrowed(value);
-    else if (dtype == BERTH_I32)
-        bound.i32 = (int32_t)saturated(value, INT32_MIN, INT32_MAX);
-    else if (dtype == BERTH_I64)
-        bound.i64 = saturated(value, INT64_MIN, INT64_MAX);
-    else if (dtype == BERTH_I8)
-        bound.i8 = (int8_t)saturated(value, INT8_MIN, INT8_MAX);
-    else
-        bound.u8 = (uint8_t)saturated(value, 0, UINT8_MAX);
-    return bound;
-}
-
 static void kernel_clamp(const berth_op_call* call) {
     const berth_clamp_params* params = call->params;
     const berth_view* out = &call->outputs[0];
     const berth_dtype dtype = out->dtype;
     const bool is_float = berth_dtype_is_float(dtype);
+    const berth_dtype computed = is_float ? BERTH_F32 : dtype;
     clamp_job job = {
-        .row = berth_basic_query_rows()->clamp[is_float ? BERTH_F32 : dtype],
-        // the integers between two bounds are those between the whole numbers inside them
-        .low = bound_of(dtype, is_float ? params->low : ceil(params->low)),
-        .high = bound_of(dtype, is_float ? params->high : floor(params->high)),
+        .row = berth_basic_query_rows()->clamp[computed],
         .out = out->data,
         .bytes = berth_dtype_bytes(dtype),
     };
-    if (is_float && dtype != BERTH_F32) job.store = berth_convert_query_from_f32(dtype);
+    // the integers between two bounds are those between the whole numbers inside them
+    berth_store_double(computed, is_float ? params->low : ceil(params->low), &job.low);
+    berth_store_double(computed, is_float ? params->high : floor(params->high), &job.high);
+    if (berth_dtype_is_half(dtype)) job.store = berth_convert_query_from_f32(dtype);
     berth_view x = call->inputs[0];
     berth_bring_turned(call, &x);
     berth_operand_init(&job.x, &x, out, dtype, BERTH_OPERAND_COMPUTED);

@@ -53,7 +53,7 @@ static void dequantise_range(void* data, int64_t begin, int64_t end, uint32_t wo
 static void kernel_cast(const berth_op_call* call) {
     berth_view in = call->inputs[0];
     const berth_view* out = &call->outputs[0];
-    const berth_dtype_info* info = berth_dtype_query_info(in.dtype);
+    const berth_dtype_info* info = berth_dtype_info_of(in.dtype);
     cast_job job = {
         .out = out->data,
         .to = out->dtype,
@@ -63,7 +63,7 @@ static void kernel_cast(const berth_op_call* call) {
     berth_bring_turned(call, &in);
     berth_walk_init(&job.from, &in);
     const int64_t count = berth_view_count(out);
-    if (info->kind == BERTH_DTYPE_KIND_Q) {
+    if (!berth_dtype_is_plain(in.dtype)) {
         const int64_t least = LEAST / job.values;
         berth_run_range(call, count / job.values, 128, least, dequantise_range, &job);
         return;

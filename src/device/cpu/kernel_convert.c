@@ -26,8 +26,6 @@ berth_from_f32_fn berth_convert_query_from_f32(berth_dtype dtype) {
     return berth_convert_query_rows()->from_f32[dtype];
 }
 
-static bool is_half(berth_dtype dtype) { return dtype == BERTH_F16 || dtype == BERTH_BF16; }
-
 static bool is_copy(berth_dtype from, berth_dtype to) {
     const bool to_byte = to == BERTH_U8 || to == BERTH_I8;
     const bool from_byte = from == BERTH_U8 || from == BERTH_I8 || from == BERTH_BOOL;
@@ -39,14 +37,14 @@ void berth_convert_plain(
     const berth_convert_rows* rows = berth_convert_query_rows();
     if (count <= 0) return;
     if (is_copy(from, to)) {
-        memcpy(target, source, (size_t)count * berth_dtype_query_info(from)->block_bytes);
+        memcpy(target, source, (size_t)(count * berth_dtype_bytes(from)));
         return;
     }
-    if (from == BERTH_F32 && is_half(to)) {
+    if (from == BERTH_F32 && berth_dtype_is_half(to)) {
         rows->from_f32[to](source, target, count);
         return;
     }
-    if (is_half(from) && to == BERTH_F32) {
+    if (berth_dtype_is_half(from) && to == BERTH_F32) {
         rows->to_f32[from](source, target, count);
         return;
     }
@@ -57,8 +55,8 @@ void berth_convert_plain(
     // to or from a half: through f32, a stretch at a time
     enum { STRETCH = 512 };
     float wide[STRETCH];
-    const int64_t from_bytes = berth_dtype_query_info(from)->block_bytes;
-    const int64_t to_bytes = berth_dtype_query_info(to)->block_bytes;
+    const int64_t from_bytes = berth_dtype_bytes(from);
+    const int64_t to_bytes = berth_dtype_bytes(to);
     for (int64_t at = 0; at < count; at += STRETCH) {
         const int64_t left = count - at < STRETCH ? count - at : STRETCH;
         berth_convert_plain(

@@ -7,7 +7,7 @@
 #ifndef BERTH_DEVICE_CPU_KERNEL_CONVERT_H
 #define BERTH_DEVICE_CPU_KERNEL_CONVERT_H
 
-#include "berth/dtype.h"
+#include "base/dtype.h"
 
 /// Converts `values` values (whole blocks for a quantised type) at `src` to f32 at `dst`. The
 /// ranges do not overlap. Exact, except that quantised values are computed in f32, one rounding an
@@ -19,8 +19,6 @@ typedef void (*berth_from_f32_fn)(const float* src, void* dst, int64_t values);
 
 /// Converts `count` elements from one plain type to another. The ranges do not overlap.
 typedef void (*berth_cast_fn)(const void* source, void* target, int64_t count);
-
-#define BERTH_PLAIN_DTYPES (BERTH_BOOL + 1) ///< types that are not quantised come first
 
 /// One instruction set's conversions, indexed by berth_dtype; NULL where there is none.
 typedef struct berth_convert_rows {

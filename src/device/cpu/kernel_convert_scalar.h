@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single values of half and bfloat16 to and from f32, without branches so that loops vectorise.
+// Single values of half and bfloat16 to and from f32, without branches so that loops vectorise;
+// single integers of any type.
 #ifndef BERTH_DEVICE_CPU_KERNEL_CONVERT_SCALAR_H
 #define BERTH_DEVICE_CPU_KERNEL_CONVERT_SCALAR_H
 
 #include <stdint.h>
 #include <string.h>
+
+#include "berth/dtype.h"
 
 static inline float berth_bits_to_f32(uint32_t bits) {
     float value;
@@ -57,6 +60,21 @@ static inline uint16_t berth_f32_to_bf16(float value) {
     const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const uint32_t nan = (bits >> 16) | 0x0040u;
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+/// The element at `at` of an integer type or bool.
+static inline int64_t berth_integer_to_i64(berth_dtype dtype, const unsigned char* at) {
+    int32_t narrow;
+    int64_t wide;
+    if (dtype == BERTH_I32) {
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow;
+    }
+    if (dtype == BERTH_I64) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    return dtype == BERTH_I8 ? (int8_t)*at : *at;
 }
 
 #endif // BERTH_DEVICE_CPU_KERNEL_CONVERT_SCALAR_H

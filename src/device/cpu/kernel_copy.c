@@ -260,16 +260,14 @@ static void turn_strip(const copy_job* job,
             from + r * bytes, job->column_stride, bytes, columns, to + r * job->row_stride);
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Strips [begin, end): numbered by outer position, rows, columns.
 static void turn_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const copy_job* job = data;
     const int64_t bytes = job->from.item_bytes;
     const int64_t width = STRIP_TILES * job->side;
-    const int64_t row_blocks = ceil_div(job->rows, job->side);
-    const int64_t column_blocks = ceil_div(job->columns, width);
+    const int64_t row_blocks = berth_ceil_div(job->rows, job->side);
+    const int64_t column_blocks = berth_ceil_div(job->columns, width);
     for (int64_t strip = begin; strip < end; ++strip) {
         const int64_t column = strip % column_blocks * width;
         const int64_t row = strip / column_blocks % row_blocks * job->side;
@@ -314,8 +312,8 @@ static void run_turned(const berth_op_call* call, copy_job* job, int32_t turned,
     job->row_stride = out_strides[turned];
     job->column_stride = from->strides[last];
     job->tile = tile_function(from->item_bytes, &job->side);
-    const int64_t strips = berth_joint_count(&job->outer) * ceil_div(job->rows, job->side) *
-                           ceil_div(job->columns, STRIP_TILES * job->side);
+    const int64_t strips = berth_joint_count(&job->outer) * berth_ceil_div(job->rows, job->side) *
+                           berth_ceil_div(job->columns, STRIP_TILES * job->side);
     berth_run_range(call, strips, 1, count < LEAST ? strips + 1 : 1, turn_range, job);
 }
 

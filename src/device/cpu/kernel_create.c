@@ -35,43 +35,20 @@ void berth_store_double(berth_dtype dtype, double value, void* target) {
 typedef struct fill_job {
     unsigned char* out;
     int64_t bytes; ///< an element
-    union {
-        uint8_t u8;
-        uint16_t u16;
-        uint32_t u32;
-        uint64_t u64;
-    } item;
+    _Alignas(8) unsigned char item[8];
 } fill_job;
 
 static void fill_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const fill_job* job = data;
-    void* out = job->out + begin * job->bytes;
-    const int64_t count = end - begin;
-    switch (job->bytes) {
-    case 1:
-        memset(out, job->item.u8, (size_t)count);
-        break;
-    case 2:
-        for (int64_t i = 0; i < count; ++i)
-            ((uint16_t*)out)[i] = job->item.u16;
-        break;
-    case 4:
-        for (int64_t i = 0; i < count; ++i)
-            ((uint32_t*)out)[i] = job->item.u32;
-        break;
-    default:
-        for (int64_t i = 0; i < count; ++i)
-            ((uint64_t*)out)[i] = job->item.u64;
-        break;
-    }
+    berth_fill_run(job->item, job->bytes, end - begin, job->out + begin * job->bytes);
 }
 
 static void kernel_fill(const berth_op_call* call) {
     const berth_fill_params* params = call->params;
     const berth_view* out = &call->outputs[0];
     fill_job job = {.out = out->data, .bytes = berth_dtype_bytes(out->dtype)};
-    berth_store_double(out->dtype, params->value, &job.item);
+    berth_store_double(out->dtype, params->value, job.item);
     berth_run_range(call, berth_view_count(out), GRAIN, CHEAP_LEAST, fill_range, &job);
 }
 

@@ -112,7 +112,7 @@ static void cumsum_range(void* data, int64_t begin, int64_t end, uint32_t worker
     }
 }
 
-void berth_cpu_cumsum(const berth_op_call* call) {
+static void kernel_cumsum(const berth_op_call* call) {
     const berth_reduce_params* params = call->params;
     const berth_view* x = &call->inputs[0];
     const berth_view* out = &call->outputs[0];
@@ -127,3 +127,5 @@ void berth_cpu_cumsum(const berth_op_call* call) {
     const int64_t columns = job.from.cut.outer_count * job.from.cut.inner_count;
     berth_run_range(call, columns, grain, 1 + LEAST / job.from.cut.size, cumsum_range, &job);
 }
+
+void berth_cpu_fill_cumsum_kernels(berth_kernel* table) { table[BERTH_OP_CUMSUM] = kernel_cumsum; }

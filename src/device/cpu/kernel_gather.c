@@ -8,7 +8,8 @@
 
 #include "base/op_params.h"
 #include "device/cpu/kernel_basic.h"
-#include "device/cpu/kernel_index.h"
+#include "device/cpu/kernel_convert_scalar.h"
+#include "device/cpu/kernel_joint.h"
 
 #define GRAIN 4096
 #define LEAST 16384
@@ -109,7 +110,7 @@ static void read_one(const read_job* job,
                      unsigned char* out,
                      int64_t count) {
     const read_row* row = &job->row;
-    const int64_t at = berth_index_load(job->index_dtype, index);
+    const int64_t at = berth_integer_to_i64(job->index_dtype, index);
     if (at >= 0 && at < row->size) {
         berth_copy_run(x + at * row->step, row->x_stride, row->bytes, count, out);
     } else {

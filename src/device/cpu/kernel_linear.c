@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "device/cpu/cpu_kernels.h"
-#include "device/cpu/kernel_convert.h"
+#include "device/cpu/kernel_basic.h"
 #include "device/cpu/kernel_gemm_library.h"
 #include "device/cpu/kernel_matrix.h"
 
@@ -75,9 +75,7 @@ static const berth_linear_isa* query_isa(void) {
     return &berth_linear_isa_portable;
 }
 
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 static int64_t count_rows(const berth_view* x) {
     int64_t rows = 1;
@@ -118,7 +116,7 @@ static int64_t panels_bytes(const plan* p) {
     const int64_t panel_bytes = PANEL_ROWS * p->stretch * (int64_t)sizeof(float);
     const int64_t bytes = p->group_panels * panel_bytes;
     if (p->stretch == p->padded) return bytes;
-    const int64_t tiles = ceil_div(at_most(p->rows, STRETCH_ROWS), TILE_ROWS);
+    const int64_t tiles = berth_ceil_div(berth_min_i64(p->rows, STRETCH_ROWS), TILE_ROWS);
     return bytes + p->group_panels * tiles * SUMS_BYTES;
 }
 
@@ -126,7 +124,8 @@ static void plan_worker(const berth_op_call* call, plan* p) {
     const int64_t row_bytes = p->padded * (int64_t)sizeof(float);
     const int64_t panel_bytes = PANEL_ROWS * p->stretch * (int64_t)sizeof(float);
     const int64_t fit = panel_bytes == 0 ? GROUP_PANELS : GROUP_BYTES / panel_bytes;
-    p->group_panels = at_most(at_most(fit, GROUP_PANELS), ceil_div(p->columns, PANEL_ROWS));
+    p->group_panels =
+        berth_min_i64(berth_min_i64(fit, GROUP_PANELS), berth_ceil_div(p->columns, PANEL_ROWS));
     int64_t bytes = p->k == 0 ? ALIGNMENT : 0; // so that empty panels have an address
     if (p->rows > 1 && p->library_columns == 0) bytes += panels_bytes(p);
     if (p->library_columns != 0 && call->inputs[1].dtype != BERTH_F32) {
@@ -148,15 +147,15 @@ static void plan_call(const berth_op_call* call, plan* p) {
     const berth_view* x = &call->inputs[0];
     const berth_view* w = &call->inputs[1];
     *p = (plan){.rows = count_rows(x), .columns = w->dims[0], .k = w->dims[1]};
-    p->padded = ceil_div(p->k, BERTH_LINEAR_BLOCK) * BERTH_LINEAR_BLOCK;
-    p->stretch = at_most(p->padded, STRETCH);
+    p->padded = berth_ceil_div(p->k, BERTH_LINEAR_BLOCK) * BERTH_LINEAR_BLOCK;
+    p->stretch = berth_min_i64(p->padded, STRETCH);
     p->is_direct = find_row_stride(x, &p->x_stride) && x->dtype == BERTH_F32 && p->padded == p->k;
-    p->chunk_rows = p->is_direct ? p->rows : at_most(p->rows, CHUNK_ROWS);
+    p->chunk_rows = p->is_direct ? p->rows : berth_min_i64(p->rows, CHUNK_ROWS);
     const uint64_t chunk_bytes = (uint64_t)(p->chunk_rows * p->padded) * sizeof(float);
     p->x_bytes = p->is_direct ? 0 : berth_round_up(chunk_bytes, ALIGNMENT);
     if (suits_library(call, p)) {
         const int64_t fit = LIBRARY_BYTES / (p->padded * (int64_t)sizeof(float));
-        p->library_columns = at_most(at_least(fit, LIBRARY_COLUMNS), p->columns);
+        p->library_columns = berth_min_i64(at_least(fit, LIBRARY_COLUMNS), p->columns);
     }
     plan_worker(call, p);
 }
@@ -188,7 +187,7 @@ static void convert_rows(void* context, int64_t begin, int64_t end, uint32_t wor
 
 /// Address of element [row, k0] of w; k0 is at the beginning of a block.
 static const uint8_t* w_address(const job* j, int64_t row, int64_t k0) {
-    const berth_dtype_info* info = berth_dtype_query_info(j->w_dtype);
+    const berth_dtype_info* info = berth_dtype_info_of(j->w_dtype);
     return j->w + row * j->w_row_bytes + k0 / info->block_values * info->block_bytes;
 }
 
@@ -199,7 +198,7 @@ static void one_row(void* context, int64_t begin, int64_t end, uint32_t worker) 
     const berth_linear_dot_fn dot = j->isa->dot[j->w_dtype];
     float out[DOT_BLOCK];
     for (int64_t first = begin; first < end; first += DOT_BLOCK) {
-        const int64_t rows = at_most(DOT_BLOCK, end - first);
+        const int64_t rows = berth_min_i64(DOT_BLOCK, end - first);
         dot(w_address(j, first, 0), j->w_row_bytes, rows, j->x, j->plan->k, out);
         if (j->bias != NULL) {
             for (int64_t i = 0; i < rows; i++)
@@ -210,7 +209,7 @@ static void one_row(void* context, int64_t begin, int64_t end, uint32_t worker) 
 }
 
 static int64_t panel_columns(const plan* p, int64_t panel) {
-    return at_most(PANEL_ROWS, p->columns - panel * PANEL_ROWS);
+    return berth_min_i64(PANEL_ROWS, p->columns - panel * PANEL_ROWS);
 }
 
 /// Panels [first, first + count) over a stretch of K, at most p->group_panels of them.
@@ -258,7 +257,7 @@ static void do_tiles(const job* j, const group* g, int64_t begin, int64_t end) {
             berth_linear_tile t = {
                 .x = j->x + row * j->x_stride + g->k0,
                 .x_stride = j->x_stride,
-                .rows = at_most(TILE_ROWS, end - row),
+                .rows = berth_min_i64(TILE_ROWS, end - row),
                 .panel = g->panels + i * g->panel_floats,
                 .k = g->panel_floats / PANEL_ROWS,
                 .sums = sums,
@@ -278,8 +277,8 @@ static void do_group(const job* j, group* g, int64_t begin, int64_t end) {
     const plan* p = j->plan;
     g->k0 = 0;
     do {
-        g->k = at_most(p->stretch, p->k - g->k0);
-        g->panel_floats = at_most(p->stretch, p->padded - g->k0) * PANEL_ROWS;
+        g->k = berth_min_i64(p->stretch, p->k - g->k0);
+        g->panel_floats = berth_min_i64(p->stretch, p->padded - g->k0) * PANEL_ROWS;
         pack_group(j, g);
         do_tiles(j, g, begin, end);
         g->k0 += g->k;
@@ -299,9 +298,9 @@ static void do_panels(const job* j,
     group g = {.panels = space};
     g.sums = g.panels + p->group_panels * PANEL_ROWS * p->stretch;
     for (g.first = panel_begin; g.first < panel_end; g.first += p->group_panels) {
-        g.count = at_most(p->group_panels, panel_end - g.first);
+        g.count = berth_min_i64(p->group_panels, panel_end - g.first);
         for (int64_t row = row_begin; row < row_end; row += step) {
-            do_group(j, &g, row, at_most(row + step, row_end));
+            do_group(j, &g, row, berth_min_i64(row + step, row_end));
         }
     }
 }
@@ -313,8 +312,8 @@ static void many_rows_by_panel(void* context, int64_t begin, int64_t end, uint32
 
 static void many_rows_by_tile(void* context, int64_t begin, int64_t end, uint32_t worker) {
     const job* j = context;
-    const int64_t panels = ceil_div(j->plan->columns, PANEL_ROWS);
-    const int64_t row_end = at_most(end * TILE_ROWS, j->rows);
+    const int64_t panels = berth_ceil_div(j->plan->columns, PANEL_ROWS);
+    const int64_t row_end = berth_min_i64(end * TILE_ROWS, j->rows);
     do_panels(j, 0, panels, begin * TILE_ROWS, row_end, worker_space(j, worker));
 }
 
@@ -342,7 +341,7 @@ static void many_rows_by_library(void* context, int64_t begin, int64_t end, uint
     const int64_t value_bytes = sizeof(float);
     const bool is_f32 = j->w_dtype == BERTH_F32;
     for (int64_t first = begin; first < end; first += p->library_columns) {
-        const int64_t columns = at_most(p->library_columns, end - first);
+        const int64_t columns = berth_min_i64(p->library_columns, end - first);
         float* space = worker_space(j, worker);
         const float* w = is_f32 ? (const float*)(const void*)w_address(j, first, 0) : space;
         if (!is_f32) decode_rows(j, first, columns, space);
@@ -361,7 +360,7 @@ static void many_rows_by_library(void* context, int64_t begin, int64_t end, uint
 
 /// Items that make a worker's waking worth while, each of `products` multiply-adds.
 static int64_t grain_of(int64_t products) {
-    return products >= WORKER_PRODUCTS ? 1 : ceil_div(WORKER_PRODUCTS, products + 1);
+    return products >= WORKER_PRODUCTS ? 1 : berth_ceil_div(WORKER_PRODUCTS, products + 1);
 }
 
 static void do_chunk(job* j, berth_team* team) {
@@ -373,12 +372,12 @@ static void do_chunk(job* j, berth_team* team) {
     }
     if (p->library_columns != 0) {
         // One piece a worker, as each makes the library pack all of x again.
-        const int64_t share = ceil_div(p->columns, berth_team_worker_count(team));
+        const int64_t share = berth_ceil_div(p->columns, berth_team_worker_count(team));
         berth_team_for(team, p->columns, at_least(share, LIBRARY_COLUMNS), many_rows_by_library, j);
         return;
     }
-    const int64_t panels = ceil_div(p->columns, PANEL_ROWS);
-    const int64_t tiles = ceil_div(j->rows, TILE_ROWS);
+    const int64_t panels = berth_ceil_div(p->columns, PANEL_ROWS);
+    const int64_t tiles = berth_ceil_div(j->rows, TILE_ROWS);
     if (panels < 4 * (int64_t)berth_team_worker_count(team) && tiles > panels) {
         const int64_t grain = grain_of(p->k * p->columns * TILE_ROWS);
         berth_team_for(team, tiles, grain, many_rows_by_tile, j);
@@ -413,16 +412,16 @@ void berth_cpu_linear(const berth_op_call* call) {
         .isa = query_isa(),
         .w_dtype = w->dtype,
         .w = w->data,
-        .w_row_bytes = w->strides[0] * (int64_t)berth_dtype_query_info(w->dtype)->block_bytes,
+        .w_row_bytes = w->strides[0] * berth_dtype_bytes(w->dtype),
         .bias = call->input_count > 2 ? call->inputs[2].data : NULL,
         .x_view = &call->inputs[0],
         .converted = (float*)(void*)scratch,
-        .y_value_bytes = (int64_t)berth_dtype_query_info(y_dtype)->block_bytes,
+        .y_value_bytes = berth_dtype_bytes(y_dtype),
         .from_f32 = berth_convert_query_from_f32(y_dtype),
         .workers = p.worker_bytes == 0 ? NULL : scratch + p.x_bytes,
     };
     for (int64_t row = 0; row < p.rows; row += p.chunk_rows) {
-        take_chunk(&j, row, at_most(p.chunk_rows, p.rows - row), call->team);
+        take_chunk(&j, row, berth_min_i64(p.chunk_rows, p.rows - row), call->team);
         j.y = (uint8_t*)call->outputs[0].data + row * p.columns * j.y_value_bytes;
         do_chunk(&j, call->team);
     }

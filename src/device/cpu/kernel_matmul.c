@@ -8,7 +8,6 @@
 #include "base/checked.h"
 #include "device/cpu/cpu_kernels.h"
 #include "device/cpu/kernel_basic.h"
-#include "device/cpu/kernel_convert.h"
 #include "device/cpu/kernel_matrix.h"
 
 #define TILE_ROWS BERTH_MATMUL_TILE_ROWS
@@ -60,9 +59,6 @@ typedef struct block {
     float* sums_space;
 } block;
 
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
 static berth_matmul_tile_fn query_tile(void) {
 #if defined(__x86_64__)
     switch (berth_cpu_query_isa()) {
@@ -79,9 +75,9 @@ static berth_matmul_tile_fn query_tile(void) {
 
 /// Bytes of a worker's workspace: its pieces of a and b, and the sums.
 static uint64_t worker_bytes_for(int64_t m, int64_t k) {
-    const int64_t stretch = at_most(k, BLOCK_K);
+    const int64_t stretch = berth_min_i64(k, BLOCK_K);
     const int64_t floats =
-        stretch * (BLOCK_COLUMNS + TILE_ROWS) + at_most(m, BLOCK_ROWS) * BLOCK_COLUMNS;
+        stretch * (BLOCK_COLUMNS + TILE_ROWS) + berth_min_i64(m, BLOCK_ROWS) * BLOCK_COLUMNS;
     return berth_round_up((uint64_t)floats * sizeof(float), ALIGNMENT);
 }
 
@@ -137,24 +133,21 @@ void berth_matmul_turn_column(berth_view* a, berth_view* b, berth_view* out) {
     turn(out);
 }
 
-/// Address of product `batch` (of the output's leading dims) in an operand that is broadcast.
-static uint8_t* batch_address(const berth_view* x,
-                              const berth_view* out,
-                              int64_t batch,
-                              int64_t bytes) {
+const unsigned char* berth_matmul_matrix_at(const berth_view* x,
+                                            const berth_view* out,
+                                            int64_t batch) {
     int64_t offset = 0;
     for (int32_t d = out->rank - 3; d >= 0; d--) {
-        const int64_t index = batch % out->dims[d];
-        batch /= out->dims[d];
         const int32_t at = d - (out->rank - x->rank);
-        if (at >= 0 && x->dims[at] != 1) offset += index * x->strides[at];
+        if (at >= 0 && x->dims[at] != 1) offset += batch % out->dims[d] * x->strides[at];
+        batch /= out->dims[d];
     }
-    return (uint8_t*)x->data + offset * bytes;
+    return (const unsigned char*)x->data + offset * berth_dtype_bytes(x->dtype);
 }
 
-static matrix matrix_of(const berth_view* x, const berth_view* out, int64_t batch, int64_t bytes) {
+static matrix matrix_of(const berth_view* x, const berth_view* out, int64_t batch) {
     return (matrix){
-        .data = batch_address(x, out, batch, bytes),
+        .data = berth_matmul_matrix_at(x, out, batch),
         .row_stride = x->strides[x->rank - 2],
         .column_stride = x->strides[x->rank - 1],
     };
@@ -191,7 +184,7 @@ static int64_t pack_b(const job* j, const block* x, int64_t k0, int64_t count) {
             x->b_space, element(j, &x->b, k0, 0), x->b.column_stride, x->columns, count);
         return BLOCK_COLUMNS;
     }
-    const int64_t width = ceil_div(x->columns, VECTOR) * VECTOR;
+    const int64_t width = berth_ceil_div(x->columns, VECTOR) * VECTOR;
     for (int64_t i = 0; i < count; i++) {
         for (int64_t c = x->columns; c < width; c++)
             x->b_space[i * width + c] = 0.0f;
@@ -203,7 +196,7 @@ static int64_t pack_b(const job* j, const block* x, int64_t k0, int64_t count) {
         return width;
     }
     for (int64_t i = 0; i < count; i += STEP_K) {
-        const int64_t step = at_most(STEP_K, count - i);
+        const int64_t step = berth_min_i64(STEP_K, count - i);
         for (int64_t c = 0; c < x->columns; c++) {
             float column[STEP_K];
             gather(j, element(j, &x->b, k0 + i, c), x->b.row_stride, step, column);
@@ -249,10 +242,10 @@ static void multiply_block(const job* j, const block* x) {
         .columns = x->columns, .is_first = true, .sums_stride = is_direct ? j->n : BLOCK_COLUMNS};
     int64_t k0 = 0;
     do {
-        t.k = at_most(BLOCK_K, j->k - k0);
+        t.k = berth_min_i64(BLOCK_K, j->k - k0);
         point_at_b(j, x, k0, &t);
         for (int64_t row = 0; row < x->rows; row += TILE_ROWS) {
-            t.rows = at_most(TILE_ROWS, x->rows - row);
+            t.rows = berth_min_i64(TILE_ROWS, x->rows - row);
             t.sums = sums + row * t.sums_stride;
             point_at_a(j, x, row, k0, &t);
             j->tile(&t);
@@ -277,15 +270,15 @@ static void multiply_blocks(void* context, int64_t begin, int64_t end, uint32_t 
         const int64_t row = item / j->column_blocks % j->row_blocks * BLOCK_ROWS;
         const int64_t batch = item / j->column_blocks / j->row_blocks;
         block x = {
-            .a = matrix_of(&j->a, out, batch, j->value_bytes),
-            .b = matrix_of(&j->b, out, batch, j->value_bytes),
-            .rows = at_most(BLOCK_ROWS, j->m - row),
-            .columns = at_most(BLOCK_COLUMNS, j->n - column),
+            .a = matrix_of(&j->a, out, batch),
+            .b = matrix_of(&j->b, out, batch),
+            .rows = berth_min_i64(BLOCK_ROWS, j->m - row),
+            .columns = berth_min_i64(BLOCK_COLUMNS, j->n - column),
             .out = (uint8_t*)out->data + ((batch * j->m + row) * j->n + column) * j->value_bytes,
         };
         x.a.data = element(j, &x.a, row, 0);
         x.b.data = element(j, &x.b, 0, column);
-        const int64_t stretch = at_most(j->k, BLOCK_K);
+        const int64_t stretch = berth_min_i64(j->k, BLOCK_K);
         x.b_space = space;
         x.a_space = space + stretch * BLOCK_COLUMNS;
         x.sums_space = x.a_space + stretch * TILE_ROWS;
@@ -305,18 +298,18 @@ void berth_cpu_matmul(const berth_op_call* call) {
     const berth_view* out = &j.out;
     j.to_f32 = berth_convert_query_to_f32(out->dtype);
     j.from_f32 = berth_convert_query_from_f32(out->dtype);
-    j.value_bytes = (int64_t)berth_dtype_query_info(out->dtype)->block_bytes;
+    j.value_bytes = berth_dtype_bytes(out->dtype);
     j.m = out->dims[out->rank - 2];
     j.n = out->dims[out->rank - 1];
     j.k = j.a.dims[j.a.rank - 1];
-    j.row_blocks = ceil_div(j.m, BLOCK_ROWS);
-    j.column_blocks = ceil_div(j.n, BLOCK_COLUMNS);
+    j.row_blocks = berth_ceil_div(j.m, BLOCK_ROWS);
+    j.column_blocks = berth_ceil_div(j.n, BLOCK_COLUMNS);
     j.worker_bytes = worker_bytes_for(j.m, j.k);
     int64_t items = j.row_blocks * j.column_blocks;
     for (int32_t d = 0; d + 2 < out->rank; d++)
         items *= out->dims[d];
     if (items == 0) return;
-    const int64_t products =
-        at_most(j.m, BLOCK_ROWS) * at_most(j.n, BLOCK_COLUMNS) * at_most(j.k, INT64_C(1) << 40);
+    const int64_t products = berth_min_i64(j.m, BLOCK_ROWS) * berth_min_i64(j.n, BLOCK_COLUMNS) *
+                             berth_min_i64(j.k, INT64_C(1) << 40);
     berth_team_for(call->team, items, WORKER_PRODUCTS / (products + 1) + 1, multiply_blocks, &j);
 }

@@ -72,6 +72,12 @@ void berth_matmul_operands(const berth_op_call* call,
                            berth_view* b,
                            berth_view* out);
 
+/// Address of the matrix of product `batch`, counted over the leading dimensions of `out`, in an
+/// operand that broadcasts to them.
+const unsigned char* berth_matmul_matrix_at(const berth_view* x,
+                                            const berth_view* out,
+                                            int64_t batch);
+
 /// Makes a product of one column one of one row, with the same bits: out^T = b^T a^T.
 void berth_matmul_turn_column(berth_view* a, berth_view* b, berth_view* out);
 

@@ -77,17 +77,6 @@ uint64_t berth_cpu_matmul_integers_scratch(const berth_op_call* call) {
     return worker_bytes_for(a->dtype, a->dims[a->rank - 1]) * berth_team_worker_count(call->team);
 }
 
-/// Address of the matrix of product `batch`, of an operand that is broadcast.
-static const unsigned char* matrix_at(const berth_view* x, const berth_view* out, int64_t batch) {
-    int64_t offset = 0;
-    for (int32_t d = out->rank - 3; d >= 0; --d) {
-        const int32_t at = d - (out->rank - x->rank);
-        if (at >= 0 && x->dims[at] != 1) offset += batch % out->dims[d] * x->strides[at];
-        batch /= out->dims[d];
-    }
-    return (const unsigned char*)x->data + offset * berth_dtype_bytes(x->dtype);
-}
-
 static int64_t row_step(const integer_job* job, const berth_view* x) {
     return x->strides[x->rank - 2] * job->bytes;
 }
@@ -194,8 +183,9 @@ static void multiply_blocks(void* data, int64_t begin, int64_t end, uint32_t wor
         const int64_t row = item / job->column_blocks % job->row_blocks * ROWS;
         const int64_t batch = item / job->column_blocks / job->row_blocks;
         integer_block x = {
-            .a = matrix_at(&job->a, &job->out, batch) + row * row_step(job, &job->a),
-            .b = matrix_at(&job->b, &job->out, batch) + column * column_step(job, &job->b),
+            .a = berth_matmul_matrix_at(&job->a, &job->out, batch) + row * row_step(job, &job->a),
+            .b = berth_matmul_matrix_at(&job->b, &job->out, batch) +
+                 column * column_step(job, &job->b),
             .out = (unsigned char*)job->out.data +
                    ((batch * job->m + row) * job->n + column) * job->bytes,
             .rows = berth_min_i64(ROWS, job->m - row),
@@ -228,9 +218,9 @@ static void sum_rows(void* data, int64_t begin, int64_t end, uint32_t worker) {
     const integer_job* job = data;
     const int64_t step = row_step(job, &job->b);
     for (int64_t item = begin; item < end; ++item) {
-        const unsigned char* a =
-            matrix_at(&job->a, &job->out, item / job->m) + item % job->m * row_step(job, &job->a);
-        const unsigned char* b = matrix_at(&job->b, &job->out, item / job->m);
+        const unsigned char* a = berth_matmul_matrix_at(&job->a, &job->out, item / job->m) +
+                                 item % job->m * row_step(job, &job->a);
+        const unsigned char* b = berth_matmul_matrix_at(&job->b, &job->out, item / job->m);
         uint64_t sum = 0;
         uint64_t buffer[PIECE];
         for (int64_t k = 0; k < job->k; k += PIECE) {

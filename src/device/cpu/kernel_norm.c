@@ -207,5 +207,4 @@ static void kernel_layer_norm(const berth_op_call* call) {
 void berth_cpu_fill_norm_kernels(berth_kernel* table) {
     table[BERTH_OP_RMS_NORM] = kernel_rms_norm;
     table[BERTH_OP_LAYER_NORM] = kernel_layer_norm;
-    table[BERTH_OP_ROPE] = berth_cpu_rope;
 }

@@ -7,10 +7,9 @@ void berth_operand_init(berth_operand* operand,
                         const berth_view* shape,
                         berth_dtype dtype,
                         berth_operand_form form) {
-    const bool is_half = dtype == BERTH_F16 || dtype == BERTH_BF16;
     berth_walk_init_like(&operand->walk, view, shape);
     operand->dtype = dtype;
-    operand->is_widened = is_half && form == BERTH_OPERAND_COMPUTED;
+    operand->is_widened = berth_dtype_is_half(dtype) && form == BERTH_OPERAND_COMPUTED;
     operand->is_direct =
         view->dtype == dtype && !operand->is_widened && berth_walk_is_contiguous(&operand->walk);
     operand->is_constant = operand->walk.rank == 1 && operand->walk.strides[0] == 0;

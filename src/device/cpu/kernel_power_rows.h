@@ -6,22 +6,21 @@
 
 #include "device/cpu/kernel_binary_rows.h"
 
-/// Half the lanes of a vf: as double, as the bits of double, and as f32.
-typedef double vd __attribute__((vector_size(VF_LANES * 4)));
-typedef int64_t vl __attribute__((vector_size(VF_LANES * 4)));
-typedef uint64_t vu __attribute__((vector_size(VF_LANES * 4)));
-typedef float vh __attribute__((vector_size(VF_LANES * 2)));
+/// The bits of doubles.
+typedef int64_t vl __attribute__((vector_size(VD_LANES * 8)));
+typedef uint64_t vu __attribute__((vector_size(VD_LANES * 8)));
 
 /// The lower half of `x` (index 0), or the upper (1), as double.
 VF_INLINE vd vd_half_of(vf x, int index) {
-    vh half;
+    vd_narrow half;
     memcpy(&half, (const char*)&x + (size_t)index * sizeof half, sizeof half);
     return __builtin_convertvector(half, vd);
 }
 
 /// Both halves rounded to f32.
 VF_INLINE vf vd_join(vd low, vd high) {
-    const vh halves[2] = {__builtin_convertvector(low, vh), __builtin_convertvector(high, vh)};
+    const vd_narrow halves[2] = {__builtin_convertvector(low, vd_narrow),
+                                 __builtin_convertvector(high, vd_narrow)};
     vf joined;
     memcpy(&joined, halves, sizeof joined);
     return joined;
@@ -41,7 +40,7 @@ VF_INLINE bool vl_any(vl mask) {
     return _mm_movemask_pd((__m128d)mask) != 0;
 #else
     bool any = false;
-    for (int32_t i = 0; i < VF_LANES / 2; ++i)
+    for (int32_t i = 0; i < VD_LANES; ++i)
         any = any || mask[i] != 0;
     return any;
 #endif

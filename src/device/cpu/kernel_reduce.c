@@ -114,7 +114,7 @@ void berth_reduced_init_folded(berth_reduced* from, const berth_view* view, uint
 // --- Blocks --------------------------------------------------------------------------------------
 
 static int64_t block_count(const berth_reduced* from) {
-    return from->cut.size / BERTH_CHUNK + (from->cut.size % BERTH_CHUNK != 0);
+    return berth_ceil_div(from->cut.size, BERTH_CHUNK);
 }
 
 /// Folds block `block` of `width` outputs, the first of which is number `output`.
@@ -231,7 +231,7 @@ static void reduce_shared(const berth_op_call* call,
 static bool is_shared(const berth_op_call* call, const berth_reduced* from) {
     const int64_t workers = berth_team_worker_count(call->team);
     const int64_t inner = from->cut.inner_count;
-    const int64_t groups = from->cut.outer_count * (inner / TILE + (inner % TILE != 0));
+    const int64_t groups = from->cut.outer_count * berth_ceil_div(inner, TILE);
     const int64_t outputs = from->cut.outer_count * inner;
     return workers > 1 && groups < 4 * workers && block_count(from) > 1 &&
            from->cut.size > LEAST / (outputs > 0 ? outputs : 1);
@@ -312,7 +312,4 @@ void berth_cpu_fill_reduce_kernels(berth_kernel* table) {
     table[BERTH_OP_LOGSUMEXP] = kernel_logsumexp;
     table[BERTH_OP_ANY] = kernel_any;
     table[BERTH_OP_ALL] = kernel_all;
-    table[BERTH_OP_SOFTMAX] = berth_cpu_softmax;
-    table[BERTH_OP_LOG_SOFTMAX] = berth_cpu_log_softmax;
-    table[BERTH_OP_CUMSUM] = berth_cpu_cumsum;
 }

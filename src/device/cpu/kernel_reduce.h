@@ -103,7 +103,13 @@ typedef struct berth_reduction {
     berth_fold nothing; ///< what no element folds to
 } berth_reduction;
 
-/// How op `op`, one of SUM .. ALL, reduces elements of `dtype`.
+/// A `finish` that writes the places of extremes.
+void berth_reduced_finish_places(const berth_reduce_job* job,
+                                 const berth_fold* totals,
+                                 int64_t width,
+                                 void* out);
+
+/// How op `op` reduces floats, one of SUM .. LOGSUMEXP, or integers, one of those that take them.
 const berth_reduction* berth_reduction_of_floats(berth_op_id op);
 const berth_reduction* berth_reduction_of_integers(berth_op_id op);
 /// How ANY or ALL reduces elements of any plain type.

@@ -22,10 +22,10 @@ static void finish_values(const berth_reduce_job* job,
     berth_store_f32(job->out_dtype, values, out, width);
 }
 
-static void finish_places(const berth_reduce_job* job,
-                          const berth_fold* totals,
-                          int64_t width,
-                          void* out) {
+void berth_reduced_finish_places(const berth_reduce_job* job,
+                                 const berth_fold* totals,
+                                 int64_t width,
+                                 void* out) {
     (void)job;
     int64_t* places = out;
     for (int64_t c = 0; c < width; ++c)
@@ -384,8 +384,10 @@ const berth_reduction* berth_reduction_of_floats(berth_op_id op) {
         [BERTH_OP_PROD] = {prod_line, prod_tile, multiply_products, finish_values, {.value = 1}},
         [BERTH_OP_MAX] = {max_line, max_tile, keep_max, finish_values, {0}},
         [BERTH_OP_MIN] = {min_line, min_tile, keep_min, finish_values, {0}},
-        [BERTH_OP_ARGMAX] = {find_max_line, find_max_tile, keep_max, finish_places, {0}},
-        [BERTH_OP_ARGMIN] = {find_min_line, find_min_tile, keep_min, finish_places, {0}},
+        [BERTH_OP_ARGMAX] =
+            {find_max_line, find_max_tile, keep_max, berth_reduced_finish_places, {0}},
+        [BERTH_OP_ARGMIN] =
+            {find_min_line, find_min_tile, keep_min, berth_reduced_finish_places, {0}},
         [BERTH_OP_VAR] = {var_line, var_tile, join_spreads, finish_variances, {0}},
         [BERTH_OP_LOGSUMEXP] = {lse_line, lse_tile, join_powers, finish_logarithms, {0}},
     };

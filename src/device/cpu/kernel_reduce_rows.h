@@ -4,7 +4,7 @@
 #ifndef BERTH_DEVICE_CPU_KERNEL_REDUCE_ROWS_H
 #define BERTH_DEVICE_CPU_KERNEL_REDUCE_ROWS_H
 
-#include "berth/dtype.h"
+#include "base/dtype.h"
 
 /// Of a row reduced in 16 partial results (S2 of kernel_basic_simd.h).
 #define BERTH_PARTIALS 16
@@ -104,8 +104,8 @@ typedef struct berth_reduce_rows {
                       float second,
                       float scale);
 
-    berth_integer_rows integers[BERTH_BOOL + 1]; ///< by dtype; none for floats
-    berth_truth_rows truths[4];                  ///< by the logarithm of the element's bytes
+    berth_integer_rows integers[BERTH_PLAIN_DTYPES]; ///< by dtype; none for floats
+    berth_truth_rows truths[4];                      ///< for elements of 1, 2, 4 and 8 bytes
 } berth_reduce_rows;
 
 extern const berth_reduce_rows berth_reduce_rows_portable;

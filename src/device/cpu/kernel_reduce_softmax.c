@@ -189,5 +189,10 @@ static void run_softmax(const berth_op_call* call, bool is_log) {
     berth_run_range(call, columns, grain, 1 + LEAST / job.from.cut.size, softmax_range, &job);
 }
 
-void berth_cpu_softmax(const berth_op_call* call) { run_softmax(call, false); }
-void berth_cpu_log_softmax(const berth_op_call* call) { run_softmax(call, true); }
+static void kernel_softmax(const berth_op_call* call) { run_softmax(call, false); }
+static void kernel_log_softmax(const berth_op_call* call) { run_softmax(call, true); }
+
+void berth_cpu_fill_softmax_kernels(berth_kernel* table) {
+    table[BERTH_OP_SOFTMAX] = kernel_softmax;
+    table[BERTH_OP_LOG_SOFTMAX] = kernel_log_softmax;
+}

@@ -8,11 +8,7 @@
 #include "device/cpu/kernel_reduce_integers.h"
 #include "device/cpu/kernel_reduce_rows.h"
 
-/// Doubles as wide as the vectors of f32, and the half as many f32 that they are made of.
-#define VD_LANES (VF_LANES / 2)
 #define VD_PARTIAL_VECTORS (VF_PARTIALS / VD_LANES)
-typedef double vd __attribute__((vector_size(VD_LANES * 8)));
-typedef float vd_narrow __attribute__((vector_size(VD_LANES * 4)));
 
 // --- In 16 partial results -----------------------------------------------------------------------
 

@@ -117,24 +117,16 @@ static void finish_values(const berth_reduce_job* job,
     berth_store_i64(job->out_dtype, values, out, width);
 }
 
-static void finish_places(const berth_reduce_job* job,
-                          const berth_fold* totals,
-                          int64_t width,
-                          void* out) {
-    (void)job;
-    int64_t* places = out;
-    for (int64_t c = 0; c < width; ++c)
-        places[c] = totals[c].where;
-}
-
 const berth_reduction* berth_reduction_of_integers(berth_op_id op) {
     static const berth_reduction table[BERTH_OP_COUNT] = {
         [BERTH_OP_SUM] = {sum_line, sum_tile, add_sums, finish_values, {0}},
         [BERTH_OP_PROD] = {prod_line, prod_tile, multiply_products, finish_values, {.integer = 1}},
         [BERTH_OP_MAX] = {max_line, max_tile, keep_max, finish_values, {0}},
         [BERTH_OP_MIN] = {min_line, min_tile, keep_min, finish_values, {0}},
-        [BERTH_OP_ARGMAX] = {find_max_line, find_max_tile, keep_max, finish_places, {0}},
-        [BERTH_OP_ARGMIN] = {find_min_line, find_min_tile, keep_min, finish_places, {0}},
+        [BERTH_OP_ARGMAX] =
+            {find_max_line, find_max_tile, keep_max, berth_reduced_finish_places, {0}},
+        [BERTH_OP_ARGMIN] =
+            {find_min_line, find_min_tile, keep_min, berth_reduced_finish_places, {0}},
     };
     return &table[op];
 }
@@ -142,17 +134,10 @@ const berth_reduction* berth_reduction_of_integers(berth_op_id op) {
 // --- Truth ---------------------------------------------------------------------------------------
 
 static const berth_truth_rows* truth_rows_of(const berth_reduced* from) {
-    int32_t logarithm = 0;
-    while (from->x.item_bytes >> logarithm > 1)
-        ++logarithm;
-    return &from->rows->truths[logarithm];
+    return &from->rows->truths[berth_width_of(from->x.item_bytes)];
 }
 
-/// The bits of an element that make it true: of a float all but the sign.
-static uint64_t truth_mask(const berth_reduced* from) {
-    if (from->x.dtype == BERTH_F32) return 0x7fffffffu;
-    return berth_dtype_is_float(from->x.dtype) ? 0x7fffu : UINT64_MAX;
-}
+static uint64_t truth_mask(const berth_reduced* from) { return berth_truth_mask(from->x.dtype); }
 
 #define DEFINE_TRUTH(name, operation, nothing)                                                     \
     static void name##_line(                                                                       \

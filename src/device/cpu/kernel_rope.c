@@ -152,7 +152,7 @@ static void rope_range(void* data, int64_t begin, int64_t end, uint32_t worker) 
         copy_rest(job, token);
 }
 
-void berth_cpu_rope(const berth_op_call* call) {
+static void kernel_rope(const berth_op_call* call) {
     const berth_rope_params* params = call->params;
     const berth_view* x = &call->inputs[0];
     rope_job job = {
@@ -171,3 +171,5 @@ void berth_cpu_rope(const berth_op_call* call) {
     if (width == 0) return;
     berth_run_range(call, x->dims[0], 1, 1 + LEAST / width, rope_range, &job);
 }
+
+void berth_cpu_fill_rope_kernels(berth_kernel* table) { table[BERTH_OP_ROPE] = kernel_rope; }

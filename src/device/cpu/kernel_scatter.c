@@ -8,7 +8,7 @@
 #include "base/op_params.h"
 #include "device/cpu/kernel_basic.h"
 #include "device/cpu/kernel_convert_scalar.h"
-#include "device/cpu/kernel_index.h"
+#include "device/cpu/kernel_joint.h"
 
 #define GRAIN 4096
 #define LEAST 16384
@@ -145,7 +145,7 @@ static void copy_row(const write_job* job,
                      const unsigned char* index,
                      const unsigned char* source,
                      int64_t count) {
-    const int64_t at = berth_index_load(job->index_dtype, index);
+    const int64_t at = berth_integer_to_i64(job->index_dtype, index);
     if (at < 0 || at >= job->row.size) return;
     berth_copy_run(source, job->row.strides[SOURCE], job->bytes, count, out + at * job->row.step);
 }

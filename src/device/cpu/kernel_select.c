@@ -25,16 +25,14 @@ typedef struct select_job {
     select_counts* counts;
     // MASKED_SELECT
     berth_walk from;
-    int32_t size_log2; ///< of an element
+    int32_t width; ///< of an element: which function packs it
     // NONZERO
     const berth_view* x;
     void* out;
 } select_job;
 
-static int64_t chunk_count(int64_t count) { return count / CHUNK + (count % CHUNK != 0); }
-
 static uint64_t scratch_bytes(int64_t count) {
-    return sizeof(int64_t) * (uint64_t)(1 + chunk_count(count));
+    return sizeof(int64_t) * (uint64_t)(1 + berth_ceil_div(count, CHUNK));
 }
 
 static int64_t flags_of(const select_job* job, int64_t begin, int64_t count, uint8_t* flags) {
@@ -74,7 +72,7 @@ static void job_init(select_job* job, const berth_op_call* call, int64_t count) 
     *job = (select_job){
         .rows = berth_select_query_rows(),
         .count = count,
-        .chunk_count = chunk_count(count),
+        .chunk_count = berth_ceil_div(count, CHUNK),
         .counts = call->scratch,
         .x = &call->inputs[0],
     };
@@ -197,7 +195,7 @@ static void select_range(void* data, int64_t begin, int64_t end, uint32_t worker
             uint64_t buffer[PIECE], packed[PIECE];
             if (flags_of(job, i, count, flags) == 0) continue;
             const void* items = berth_walk_as(&job->from, job->from.dtype, i, count, buffer);
-            int64_t found = job->rows->pack[job->size_log2](packed, items, flags, count);
+            int64_t found = job->rows->pack[job->width](packed, items, flags, count);
             found = berth_min_i64(found, room);
             memcpy(out, packed, (size_t)(found * bytes));
             out += found * bytes;
@@ -224,8 +222,7 @@ static void masked_select_init(select_job* job, const berth_op_call* call) {
     job_init(job, call, berth_view_count(&shape));
     berth_walk_init_like(&job->flags, &call->inputs[1], &shape);
     berth_walk_init_like(&job->from, &call->inputs[0], &shape);
-    while (1 << job->size_log2 < job->from.item_bytes)
-        ++job->size_log2;
+    job->width = berth_width_of(job->from.item_bytes);
 }
 
 uint64_t berth_cpu_masked_select_scratch(const berth_op_call* call) {
@@ -250,5 +247,4 @@ static void kernel_masked_select(const berth_op_call* call) {
 void berth_cpu_fill_select_kernels(berth_kernel* table) {
     table[BERTH_OP_NONZERO] = kernel_nonzero;
     table[BERTH_OP_MASKED_SELECT] = kernel_masked_select;
-    table[BERTH_OP_UNIQUE] = berth_cpu_unique;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops behind BERTH_SELECT_ROWS. Most are plain: the compiler makes vectors of them.
+// The loops of sorting and selecting. Each of the three files that include this is compiled for
+// another instruction set and names its table by BERTH_SELECT_ROWS. Most are plain: the compiler
+// makes vectors of them.
 //
 // Keys of floats: negative values are turned over, others get the sign bit; -0 takes the key of 0,
 // every NaN the largest there is.

@@ -124,15 +124,8 @@ static void test_range(void* data, int64_t begin, int64_t end, uint32_t worker) 
 }
 
 /// Which of the rows for 1, 2, 4 and 8 bytes.
-static int32_t width_of(berth_dtype dtype) {
-    const int64_t bytes = berth_dtype_bytes(dtype);
-    return bytes == 8 ? 3 : (int32_t)(bytes / 2);
-}
+static int32_t width_of(berth_dtype dtype) { return berth_width_of(berth_dtype_bytes(dtype)); }
 
-/// All bits of a float but the sign, and the bits of its infinity.
-static uint64_t magnitude_mask(berth_dtype dtype) {
-    return dtype == BERTH_F32 ? UINT64_C(0x7fffffff) : UINT64_C(0x7fff);
-}
 static uint64_t infinity_bits(berth_dtype dtype) {
     return dtype == BERTH_F32   ? UINT64_C(0x7f800000)
            : dtype == BERTH_F16 ? UINT64_C(0x7c00)
@@ -145,7 +138,7 @@ static void run_class(const berth_op_call* call, const berth_test_fn* rows, bool
     unary_job job = {.value = of_integers};
     if (berth_dtype_is_float(dtype)) {
         job.test_row = rows[width_of(dtype)];
-        job.mask = magnitude_mask(dtype);
+        job.mask = berth_truth_mask(dtype);
         job.value = infinity_bits(dtype);
     }
     run(call, &job, CHEAP_LEAST, test_range);
@@ -155,7 +148,7 @@ static void kernel_logical_not(const berth_op_call* call) {
     const berth_dtype dtype = call->inputs[0].dtype;
     unary_job job = {
         .test_row = berth_basic_query_rows()->is_equal[width_of(dtype)],
-        .mask = berth_dtype_is_float(dtype) ? magnitude_mask(dtype) : UINT64_MAX,
+        .mask = berth_truth_mask(dtype),
     };
     run(call, &job, CHEAP_LEAST, test_range);
 }

@@ -35,7 +35,7 @@ typedef struct unique_job {
 static void job_init(unique_job* job, const berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     *job = (unique_job){.count = berth_view_count(x), .head = call->scratch};
-    job->chunk_count = job->count / CHUNK + (job->count % CHUNK != 0);
+    job->chunk_count = berth_ceil_div(job->count, CHUNK);
     job->sorting = berth_sorting_make(x->dtype, job->count, false, true);
     berth_walk_init(&job->x, x);
     job->region = berth_sort_region_at(&job->sorting, job->head + 1, 0, job->count);
@@ -148,7 +148,7 @@ static void read_range(void* data, int64_t begin, int64_t end, uint32_t worker) 
     }
 }
 
-void berth_cpu_unique(const berth_op_call* call) {
+static void kernel_unique(const berth_op_call* call) {
     const berth_unique_params* params = call->params;
     unique_job job;
     job_init(&job, call);
@@ -164,3 +164,5 @@ void berth_cpu_unique(const berth_op_call* call) {
         job.starts[i] = end - job.starts[i];
     }
 }
+
+void berth_cpu_fill_unique_kernels(berth_kernel* table) { table[BERTH_OP_UNIQUE] = kernel_unique; }
