@@ -55,11 +55,6 @@ berth_status berth_infer_roll(berth_op_call* call);
 berth_status berth_infer_repeat(berth_op_call* call);
 berth_status berth_infer_pad(berth_op_call* call);
 berth_status berth_infer_triangle(berth_op_call* call);
-
-/// Adds operand `number` to what CAT or STACK joins along `dim`: checks it against `out`, which the
-/// operands before have left, and extends that. Number 0 makes `out`.
-berth_status berth_infer_join(
-    berth_view* out, const berth_view* x, size_t number, int32_t dim, bool is_stack);
 berth_status berth_infer_sort(berth_op_call* call);
 berth_status berth_infer_argsort(berth_op_call* call);
 berth_status berth_infer_topk(berth_op_call* call);
@@ -67,11 +62,23 @@ berth_status berth_infer_nonzero(berth_op_call* call);
 berth_status berth_infer_masked_select(berth_op_call* call);
 berth_status berth_infer_unique(berth_op_call* call);
 
+/// Adds operand `number` to what CAT or STACK joins along `dim`: checks it against `out`, which the
+/// operands before have left, and extends that. Number 0 makes `out`.
+berth_status berth_infer_join(
+    berth_view* out, const berth_view* x, size_t number, int32_t dim, bool is_stack);
+
 /// Refuses an operand's type with a sentence that says what would do.
 berth_status berth_infer_refuse_dtype(berth_dtype dtype, const char* accepted);
 
+/// Refuses quantised types.
+berth_status berth_infer_check_plain(const berth_view* x);
+/// Refuses what is not a float or an integer.
+berth_status berth_infer_check_number(const berth_view* x);
 /// Refuses what is not f32, f16 or bf16.
 berth_status berth_infer_check_float(const berth_view* x);
+
+/// Refuses a dimension that is none of `count`, counted from the start.
+berth_status berth_infer_check_dim(int32_t dim, int32_t count);
 
 /// Refuses operands with a plain sentence.
 berth_status berth_infer_invalid(const char* text);

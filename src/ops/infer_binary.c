@@ -3,15 +3,14 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/error.h"
 #include "base/op_params.h"
 #include "ops/infer.h"
 #include "ops/promote.h"
 
 static berth_status check_plain(const berth_op_call* call) {
     for (uint32_t i = 0; i < call->input_count; ++i)
-        if (!berth_dtype_is_plain(call->inputs[i].dtype))
-            return berth_infer_refuse_dtype(call->inputs[i].dtype,
-                                            "any type that is not quantised");
+        BERTH_TRY(berth_infer_check_plain(&call->inputs[i]));
     return BERTH_OK;
 }
 
@@ -21,59 +20,53 @@ static berth_status broadcast(berth_op_call* call, uint32_t first) {
 }
 
 berth_status berth_infer_binary(berth_op_call* call) {
-    const berth_status status = check_plain(call);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(check_plain(call));
     call->outputs[0].dtype = berth_promote(&call->inputs[0], &call->inputs[1]);
     return broadcast(call, 0);
 }
 
 berth_status berth_infer_arithmetic(berth_op_call* call) {
-    const berth_status status = berth_infer_binary(call);
-    if (status == BERTH_OK && call->outputs[0].dtype == BERTH_BOOL)
+    BERTH_TRY(berth_infer_binary(call));
+    if (call->outputs[0].dtype == BERTH_BOOL)
         return berth_infer_refuse_dtype(BERTH_BOOL, "one operand must be of a number type");
-    return status;
+    return BERTH_OK;
 }
 
 berth_status berth_infer_div(berth_op_call* call) {
-    const berth_status status = berth_infer_binary(call);
-    if (status == BERTH_OK) call->outputs[0].dtype = berth_promote_to_float(call->outputs[0].dtype);
-    return status;
+    BERTH_TRY(berth_infer_binary(call));
+    call->outputs[0].dtype = berth_promote_to_float(call->outputs[0].dtype);
+    return BERTH_OK;
 }
 
 berth_status berth_infer_predicate(berth_op_call* call) {
-    const berth_status status = check_plain(call);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(check_plain(call));
     call->outputs[0].dtype = BERTH_BOOL;
     return broadcast(call, 0);
 }
 
 berth_status berth_infer_where(berth_op_call* call) {
-    berth_status status = check_plain(call);
-    if (status == BERTH_OK) status = broadcast(call, 1);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(check_plain(call));
+    BERTH_TRY(broadcast(call, 1));
     const berth_view* condition = &call->inputs[0];
     berth_view* out = &call->outputs[0];
     const berth_view sides = *out;
-    status = berth_infer_broadcast(condition, &sides, out);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(berth_infer_broadcast(condition, &sides, out));
     out->dtype = berth_promote(&call->inputs[1], &call->inputs[2]);
     return BERTH_OK;
 }
 
 berth_status berth_infer_clamp(berth_op_call* call) {
     const berth_clamp_params* params = call->params;
-    const berth_dtype dtype = call->inputs[0].dtype;
-    if (!berth_dtype_is_plain(dtype) || dtype == BERTH_BOOL)
-        return berth_infer_refuse_dtype(dtype, "floats and integers");
-    if (!berth_dtype_is_float(dtype) && (isnan(params->low) || isnan(params->high)))
+    const berth_view* x = &call->inputs[0];
+    BERTH_TRY(berth_infer_check_number(x));
+    if (!berth_dtype_is_float(x->dtype) && (isnan(params->low) || isnan(params->high)))
         return berth_infer_invalid("a bound of integers is NaN");
-    berth_infer_set_like(&call->outputs[0], &call->inputs[0]);
+    berth_infer_set_like(&call->outputs[0], x);
     return BERTH_OK;
 }
 
 berth_status berth_infer_outer(berth_op_call* call) {
-    const berth_status status = check_plain(call);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(check_plain(call));
     for (uint32_t i = 0; i < 2; ++i)
         if (call->inputs[i].rank != 1)
             return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,

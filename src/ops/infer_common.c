@@ -5,11 +5,11 @@
 
 #include "ops/infer.h"
 
-static const char* dtype_name(berth_dtype dtype) { return berth_dtype_info_of(dtype)->name; }
-
 berth_status berth_infer_refuse_dtype(berth_dtype dtype, const char* accepted) {
-    return berth_op_fail(
-        BERTH_ERR_UNSUPPORTED, "%s is not accepted here: %s", dtype_name(dtype), accepted);
+    return berth_op_fail(BERTH_ERR_UNSUPPORTED,
+                         "%s is not accepted here: %s",
+                         berth_dtype_info_of(dtype)->name,
+                         accepted);
 }
 
 berth_status berth_infer_invalid(const char* text) {
@@ -24,10 +24,9 @@ berth_status berth_infer_set_new(berth_view* out,
                                  berth_dtype dtype,
                                  int64_t rank,
                                  const int64_t* dims) {
-    const berth_dtype_info* info = berth_dtype_query_info(dtype);
-    if (info == NULL)
+    if (berth_dtype_query_info(dtype) == NULL)
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "%d is no element type", (int)dtype);
-    if (info->kind == BERTH_DTYPE_KIND_Q)
+    if (!berth_dtype_is_plain(dtype))
         return berth_infer_refuse_dtype(dtype, "quantised tensors come from memory only");
     if (rank < 0 || rank > BERTH_MAX_RANK)
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
@@ -38,10 +37,25 @@ berth_status berth_infer_set_new(berth_view* out,
     return BERTH_OK;
 }
 
+berth_status berth_infer_check_plain(const berth_view* x) {
+    if (berth_dtype_is_plain(x->dtype)) return BERTH_OK;
+    return berth_infer_refuse_dtype(x->dtype, "any plain type");
+}
+
+berth_status berth_infer_check_number(const berth_view* x) {
+    if (berth_dtype_is_float(x->dtype) || berth_dtype_is_integer(x->dtype)) return BERTH_OK;
+    return berth_infer_refuse_dtype(x->dtype, "any float or integer type");
+}
+
 berth_status berth_infer_check_float(const berth_view* x) {
-    if (!berth_dtype_is_float(x->dtype))
-        return berth_infer_refuse_dtype(x->dtype, "f32, f16 or bf16");
-    return BERTH_OK;
+    if (berth_dtype_is_float(x->dtype)) return BERTH_OK;
+    return berth_infer_refuse_dtype(x->dtype, "f32, f16 or bf16");
+}
+
+berth_status berth_infer_check_dim(int32_t dim, int32_t count) {
+    if (dim >= 0 && dim < count) return BERTH_OK;
+    return berth_op_fail(
+        BERTH_ERR_INVALID_ARGUMENT, "there is no dimension %d among %d", (int)dim, (int)count);
 }
 
 berth_status berth_infer_broadcast(const berth_view* a, const berth_view* b, berth_view* out) {

@@ -6,21 +6,15 @@
 #include "base/op_params.h"
 #include "ops/infer.h"
 
-static bool is_plain(const berth_view* x) {
-    return berth_dtype_info_of(x->dtype)->kind != BERTH_DTYPE_KIND_Q;
-}
-
 /// x is of a plain type and has the dimension, the index is one.
 static berth_status check_indexed(const berth_op_call* call) {
     const berth_index_params* params = call->params;
     const berth_view* x = &call->inputs[0];
-    if (!is_plain(x)) return berth_infer_refuse_dtype(x->dtype, "x must have a plain type");
+    if (!berth_dtype_is_plain(x->dtype))
+        return berth_infer_refuse_dtype(x->dtype, "x must have a plain type");
     if (!berth_infer_is_index(&call->inputs[1]))
         return berth_infer_refuse_dtype(call->inputs[1].dtype, "the index must be i32 or i64");
-    if (params->dim < 0 || params->dim >= x->rank)
-        return berth_op_fail(
-            BERTH_ERR_INVALID_ARGUMENT, "there is no dimension %d", (int)params->dim);
-    return BERTH_OK;
+    return berth_infer_check_dim(params->dim, x->rank);
 }
 
 /// The index has as many dimensions as x.
@@ -42,7 +36,7 @@ berth_status berth_infer_embedding(berth_op_call* call) {
     const berth_view* table = &call->inputs[0];
     const berth_view* ids = &call->inputs[1];
     if (table->rank != 2) return berth_infer_invalid("the table must be [rows, row length]");
-    if (!is_plain(table) && !berth_infer_has_dense_rows(table))
+    if (!berth_dtype_is_plain(table->dtype) && !berth_infer_has_dense_rows(table))
         return berth_infer_unsupported("the rows of a quantised table must be contiguous");
     if (!berth_infer_is_index(ids))
         return berth_infer_refuse_dtype(ids->dtype, "ids must be i32 or i64");
@@ -50,7 +44,7 @@ berth_status berth_infer_embedding(berth_op_call* call) {
         return berth_infer_invalid("the result has too many dimensions");
     berth_view* out = &call->outputs[0];
     berth_infer_set_like(out, ids);
-    out->dtype = is_plain(table) ? table->dtype : BERTH_F32;
+    out->dtype = berth_dtype_is_plain(table->dtype) ? table->dtype : BERTH_F32;
     out->dims[out->rank++] = table->dims[1];
     return BERTH_OK;
 }

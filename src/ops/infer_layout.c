@@ -8,16 +8,6 @@
 #include "ops/infer.h"
 #include "ops/promote.h"
 
-static berth_status check_plain(const berth_view* x) {
-    if (berth_dtype_is_plain(x->dtype)) return BERTH_OK;
-    return berth_infer_refuse_dtype(x->dtype, "any plain type");
-}
-
-static berth_status check_dim(int32_t dim, int32_t count) {
-    if (dim >= 0 && dim < count) return BERTH_OK;
-    return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "there is no dimension %d", (int)dim);
-}
-
 // --- Joining -------------------------------------------------------------------------------------
 
 /// The first operand's shape with a dimension of size 1 before `dim`.
@@ -55,9 +45,9 @@ static berth_status check_like_first(
 
 berth_status berth_infer_join(
     berth_view* out, const berth_view* x, size_t number, int32_t dim, bool is_stack) {
-    BERTH_TRY(check_plain(x));
+    BERTH_TRY(berth_infer_check_plain(x));
     if (number == 0) {
-        BERTH_TRY(check_dim(dim, x->rank + (is_stack ? 1 : 0)));
+        BERTH_TRY(berth_infer_check_dim(dim, x->rank + (is_stack ? 1 : 0)));
         berth_infer_set_like(out, x);
         return is_stack ? insert_dim(out, dim) : BERTH_OK;
     }
@@ -94,8 +84,8 @@ berth_status berth_infer_more(berth_op_call* call) {
 berth_status berth_infer_roll(berth_op_call* call) {
     const berth_roll_params* params = call->params;
     const berth_view* x = &call->inputs[0];
-    BERTH_TRY(check_plain(x));
-    BERTH_TRY(check_dim(params->dim, x->rank));
+    BERTH_TRY(berth_infer_check_plain(x));
+    BERTH_TRY(berth_infer_check_dim(params->dim, x->rank));
     berth_infer_set_like(&call->outputs[0], x);
     return BERTH_OK;
 }
@@ -104,7 +94,7 @@ berth_status berth_infer_repeat(berth_op_call* call) {
     const berth_repeat_params* params = call->params;
     const berth_view* x = &call->inputs[0];
     berth_view* out = &call->outputs[0];
-    BERTH_TRY(check_plain(x));
+    BERTH_TRY(berth_infer_check_plain(x));
     const int32_t missing = params->rank - x->rank;
     if (missing < 0)
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
@@ -151,7 +141,7 @@ berth_status berth_infer_pad(berth_op_call* call) {
     const berth_pad_params* params = call->params;
     const berth_view* x = &call->inputs[0];
     berth_view* out = &call->outputs[0];
-    BERTH_TRY(check_plain(x));
+    BERTH_TRY(berth_infer_check_plain(x));
     berth_infer_set_like(out, x);
     for (int32_t d = 0; d < x->rank; ++d)
         BERTH_TRY(pad_size(d, x->dims[d], params->pads[d], &out->dims[d]));
@@ -160,8 +150,8 @@ berth_status berth_infer_pad(berth_op_call* call) {
 
 berth_status berth_infer_triangle(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
-    BERTH_TRY(check_plain(x));
-    if (x->rank < 2) return berth_infer_invalid("a matrix has two dimensions at least");
+    BERTH_TRY(berth_infer_check_plain(x));
+    if (x->rank < 2) return berth_infer_invalid("a matrix has at least two dimensions");
     berth_infer_set_like(&call->outputs[0], x);
     return BERTH_OK;
 }

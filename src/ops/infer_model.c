@@ -11,16 +11,12 @@
 berth_status berth_infer_matmul(berth_op_call* call) {
     const berth_view* a = &call->inputs[0];
     const berth_view* b = &call->inputs[1];
-    for (uint32_t i = 0; i < 2; ++i) {
-        const berth_dtype dtype = call->inputs[i].dtype;
-        const berth_dtype_kind kind = berth_dtype_info_of(dtype)->kind;
-        if (kind == BERTH_DTYPE_KIND_Q || kind == BERTH_DTYPE_KIND_B)
-            return berth_infer_refuse_dtype(dtype, "floats and integers");
-    }
+    BERTH_TRY(berth_infer_check_number(a));
+    BERTH_TRY(berth_infer_check_number(b));
     if (a->dtype != b->dtype)
         return berth_infer_unsupported("both operands must have one type; cast one");
     if (a->rank < 1 || b->rank < 1)
-        return berth_infer_invalid("both operands need a dimension at least");
+        return berth_infer_invalid("both operands need at least one dimension");
     const int64_t inner_a = a->dims[a->rank - 1], inner_b = b->dims[b->rank > 1 ? b->rank - 2 : 0];
     if (inner_a != inner_b)
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
@@ -40,8 +36,7 @@ berth_status berth_infer_matmul(berth_op_call* call) {
 }
 
 static berth_status check_weight(const berth_view* weight, int64_t features) {
-    const berth_dtype_kind kind = berth_dtype_info_of(weight->dtype)->kind;
-    if (kind != BERTH_DTYPE_KIND_F && kind != BERTH_DTYPE_KIND_Q)
+    if (berth_dtype_is_plain(weight->dtype) && !berth_dtype_is_float(weight->dtype))
         return berth_infer_unsupported("weight must be a float or a quantised type");
     if (weight->rank != 2) return berth_infer_invalid("weight must be [outputs, inputs]");
     if (weight->dims[1] != features)

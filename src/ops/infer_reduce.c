@@ -3,14 +3,9 @@
 #include <math.h>
 
 #include "base/dims.h"
+#include "base/error.h"
 #include "base/op_params.h"
 #include "ops/infer.h"
-
-static berth_status check_plain(const berth_view* x) {
-    if (berth_dtype_info_of(x->dtype)->kind == BERTH_DTYPE_KIND_Q)
-        return berth_infer_refuse_dtype(x->dtype, "any plain type");
-    return BERTH_OK;
-}
 
 /// Checks that the dimensions named exist, once each; `*out_mask` gets their bits.
 static berth_status check_dims(const berth_view* x, const berth_dims* dims, uint32_t* out_mask) {
@@ -24,7 +19,7 @@ static berth_status check_dims(const berth_view* x, const berth_dims* dims, uint
         const uint32_t bit = berth_dim_bit(x->rank, dims->dims[i]);
         if (bit == 0)
             return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
-                                 "there is no dimension %d, x has %d",
+                                 "there is no dimension %d among %d",
                                  (int)dims->dims[i],
                                  (int)x->rank);
         if ((mask & bit) != 0)
@@ -42,8 +37,7 @@ static berth_status reduce(berth_op_call* call, berth_dtype out_dtype) {
     const berth_view* x = &call->inputs[0];
     berth_view* out = &call->outputs[0];
     uint32_t mask;
-    const berth_status status = check_dims(x, &params->dims, &mask);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(check_dims(x, &params->dims, &mask));
     out->dtype = out_dtype;
     out->rank = 0;
     for (int32_t d = 0; d < x->rank; ++d) {
@@ -59,8 +53,7 @@ static berth_status reduce(berth_op_call* call, berth_dtype out_dtype) {
 static berth_status reduce_something(berth_op_call* call, berth_dtype out_dtype) {
     const berth_view* x = &call->inputs[0];
     const berth_view* out = &call->outputs[0];
-    const berth_status status = reduce(call, out_dtype);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(reduce(call, out_dtype));
     if (berth_shape_count(out->rank, out->dims) == 0) return BERTH_OK;
     for (int32_t d = 0; d < x->rank; ++d)
         if (x->dims[d] == 0)
@@ -75,13 +68,13 @@ static berth_dtype sum_dtype(const berth_view* x) {
 }
 
 berth_status berth_infer_sum(berth_op_call* call) {
-    const berth_status status = check_plain(&call->inputs[0]);
-    return status != BERTH_OK ? status : reduce(call, sum_dtype(&call->inputs[0]));
+    BERTH_TRY(berth_infer_check_plain(&call->inputs[0]));
+    return reduce(call, sum_dtype(&call->inputs[0]));
 }
 
 berth_status berth_infer_mean(berth_op_call* call) {
-    const berth_status status = berth_infer_check_float(&call->inputs[0]);
-    return status != BERTH_OK ? status : reduce(call, call->inputs[0].dtype);
+    BERTH_TRY(berth_infer_check_float(&call->inputs[0]));
+    return reduce(call, call->inputs[0].dtype);
 }
 
 berth_status berth_infer_var(berth_op_call* call) {
@@ -93,37 +86,36 @@ berth_status berth_infer_var(berth_op_call* call) {
 }
 
 berth_status berth_infer_extreme(berth_op_call* call) {
-    const berth_status status = check_plain(&call->inputs[0]);
-    return status != BERTH_OK ? status : reduce_something(call, call->inputs[0].dtype);
+    BERTH_TRY(berth_infer_check_plain(&call->inputs[0]));
+    return reduce_something(call, call->inputs[0].dtype);
 }
 
 berth_status berth_infer_place(berth_op_call* call) {
-    const berth_status status = check_plain(&call->inputs[0]);
-    return status != BERTH_OK ? status : reduce_something(call, BERTH_I64);
+    BERTH_TRY(berth_infer_check_plain(&call->inputs[0]));
+    return reduce_something(call, BERTH_I64);
 }
 
 berth_status berth_infer_truth(berth_op_call* call) {
-    const berth_status status = check_plain(&call->inputs[0]);
-    return status != BERTH_OK ? status : reduce(call, BERTH_BOOL);
+    BERTH_TRY(berth_infer_check_plain(&call->inputs[0]));
+    return reduce(call, BERTH_BOOL);
 }
 
 berth_status berth_infer_softmax(berth_op_call* call) {
     const berth_reduce_params* params = call->params;
     uint32_t mask;
-    berth_status status = berth_infer_check_float(&call->inputs[0]);
-    if (status == BERTH_OK) status = check_dims(&call->inputs[0], &params->dims, &mask);
-    return status != BERTH_OK ? status : berth_infer_copy(call);
+    BERTH_TRY(berth_infer_check_float(&call->inputs[0]));
+    BERTH_TRY(check_dims(&call->inputs[0], &params->dims, &mask));
+    return berth_infer_copy(call);
 }
 
 berth_status berth_infer_cumsum(berth_op_call* call) {
     const berth_reduce_params* params = call->params;
     const berth_view* x = &call->inputs[0];
     uint32_t mask;
-    berth_status status = check_plain(x);
-    if (status == BERTH_OK) status = check_dims(x, &params->dims, &mask);
-    if (status == BERTH_OK)
-        berth_infer_set_shape(&call->outputs[0], sum_dtype(x), x->rank, x->dims);
-    return status;
+    BERTH_TRY(berth_infer_check_plain(x));
+    BERTH_TRY(check_dims(x, &params->dims, &mask));
+    berth_infer_set_shape(&call->outputs[0], sum_dtype(x), x->rank, x->dims);
+    return BERTH_OK;
 }
 
 /// Checks operand `index`, which is called `name`: [E] of floats for x [..., E].
@@ -145,10 +137,8 @@ static berth_status norm(berth_op_call* call, bool has_weight, bool has_bias) {
     if (!berth_dtype_is_float(x->dtype))
         return berth_infer_unsupported("x must be f32, f16 or bf16");
     if (x->rank < 1) return berth_infer_invalid("x needs at least one dimension");
-    berth_status status = BERTH_OK;
-    if (has_weight) status = check_columns(call, 1, "weight");
-    if (status == BERTH_OK && has_bias) status = check_columns(call, has_weight ? 2 : 1, "bias");
-    if (status != BERTH_OK) return status;
+    if (has_weight) BERTH_TRY(check_columns(call, 1, "weight"));
+    if (has_bias) BERTH_TRY(check_columns(call, has_weight ? 2 : 1, "bias"));
     if (!(params->eps >= 0) || !isfinite(params->eps))
         return berth_infer_invalid("eps must be finite and >= 0");
     return berth_infer_copy(call);

@@ -2,22 +2,14 @@
 // Checks and shape rules of sorting, and of ops whose sizes depend on data.
 #include <inttypes.h>
 
+#include "base/error.h"
 #include "base/op_params.h"
 #include "ops/infer.h"
-#include "ops/promote.h"
-
-static berth_status check_plain(const berth_view* x) {
-    if (!berth_dtype_is_plain(x->dtype))
-        return berth_infer_refuse_dtype(x->dtype, "any plain type");
-    return BERTH_OK;
-}
 
 /// A scalar counts as one dimension of size 1.
 static berth_status check_sortable(const berth_view* x, int32_t dim) {
-    const int32_t rank = x->rank > 0 ? x->rank : 1;
-    if (dim < 0 || dim >= rank)
-        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT, "there is no dimension %d", (int)dim);
-    return check_plain(x);
+    BERTH_TRY(berth_infer_check_dim(dim, x->rank > 0 ? x->rank : 1));
+    return berth_infer_check_plain(x);
 }
 
 /// Gives output `index`, if it is asked for, i64 and the shape of `shape`.
@@ -29,8 +21,7 @@ static void set_indices(berth_op_call* call, uint32_t index, const berth_view* s
 berth_status berth_infer_sort(berth_op_call* call) {
     const berth_sort_params* params = call->params;
     const berth_view* x = &call->inputs[0];
-    const berth_status status = check_sortable(x, params->dim);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(check_sortable(x, params->dim));
     berth_infer_set_like(&call->outputs[0], x);
     set_indices(call, 1, x);
     return BERTH_OK;
@@ -38,16 +29,15 @@ berth_status berth_infer_sort(berth_op_call* call) {
 
 berth_status berth_infer_argsort(berth_op_call* call) {
     const berth_sort_params* params = call->params;
-    const berth_status status = check_sortable(&call->inputs[0], params->dim);
-    if (status == BERTH_OK) set_indices(call, 0, &call->inputs[0]);
-    return status;
+    BERTH_TRY(check_sortable(&call->inputs[0], params->dim));
+    set_indices(call, 0, &call->inputs[0]);
+    return BERTH_OK;
 }
 
 berth_status berth_infer_topk(berth_op_call* call) {
     const berth_topk_params* params = call->params;
     const berth_view* x = &call->inputs[0];
-    const berth_status status = check_sortable(x, params->dim);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(check_sortable(x, params->dim));
     const int64_t size = x->rank > 0 ? x->dims[params->dim] : 1;
     if (params->k < 0 || params->k > size)
         return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
@@ -67,14 +57,13 @@ berth_status berth_infer_nonzero(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const int64_t dims[2] = {BERTH_DIM_COUNTED, x->rank};
     berth_infer_set_shape(&call->outputs[0], BERTH_I64, 2, dims);
-    return check_plain(x);
+    return berth_infer_check_plain(x);
 }
 
 berth_status berth_infer_masked_select(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const berth_view* mask = &call->inputs[1];
-    const berth_status status = check_plain(x);
-    if (status != BERTH_OK) return status;
+    BERTH_TRY(berth_infer_check_plain(x));
     if (mask->dtype != BERTH_BOOL)
         return berth_infer_refuse_dtype(mask->dtype, "mask must be bool");
     berth_view shape = {.dtype = x->dtype};
@@ -93,5 +82,5 @@ berth_status berth_infer_unique(berth_op_call* call) {
     berth_infer_set_shape(&call->outputs[0], x->dtype, 1, dims);
     if (params->with_inverse) set_indices(call, 1, x);
     if (params->with_counts) set_indices(call, params->with_inverse ? 2 : 1, &counted);
-    return check_plain(x);
+    return berth_infer_check_plain(x);
 }
