@@ -181,6 +181,7 @@ static void print_rows(const berth_op_doc* doc, const declaration* op) {
             is_view = true;
             continue;
         }
+        if (*word == '\0') continue;
         const berth_op_desc* row = find_row(word);
         if (row == NULL)
             complain("berth_%s runs '%s', which the op table has not", op->name, word);
@@ -188,6 +189,7 @@ static void print_rows(const berth_op_doc* doc, const declaration* op) {
             rows[count++] = row;
     }
     if (is_view) fputs(count > 0 ? "a view, or " : "a view", stdout);
+    if (count == 0 && !is_view) fputs("new", stdout);
     if (count == 1) print_storage(rows[0], op);
     for (size_t i = 0; count > 1 && i < count; i++)
         printf("%s%s", i == 0 ? "new; runs " : ", ", rows[i]->name);
@@ -223,7 +225,7 @@ static void print_op(const declaration* op) {
 // ---------------------------------------------------------------------------------------- the page
 
 static void print_opening(void) {
-    // one string a line of the page
+    // clang-format off
     static const char* const lines[] = {
         "# The ops",
         "",
@@ -233,17 +235,14 @@ static void print_opening(void) {
         "- **Operands** are the parameters after the context. The result is a tensor, and others",
         "  come by `out_...`, where the header says no other.",
         "- **Result** is its shape; `broadcast` is NumPy's rule.",
-        "- **Types**: floats are f32, f16, bf16; integers are i64, i32, i8, u8; plain is every "
-        "type",
-        "  but the quantised ones. After `->` stands the result's type, if it is not the "
-        "operands'.",
-        "- **Storage**: `new` memory; `moved x`: the op may work in place if x came by "
-        "`berth_move`",
+        "- **Types**: floats are f32, f16, bf16; integers are i64, i32, i8, u8; plain is every type",
+        "  but the quantised ones. After `->` stands the result's type, if it is not the operands'.",
+        "- **Storage**: `new` memory; `moved x`: the op may work in place if x came by `berth_move`",
         "  and nobody else can see its storage; `a view` shares the operand's storage; `workspace`",
         "  is memory that the op takes and gives back, planned like any other.",
-        "- **NumPy** and **PyTorch** have the same under these names; `F` is "
-        "`torch.nn.functional`.",
+        "- **NumPy** and **PyTorch** have the same under these names; `F` is `torch.nn.functional`.",
     };
+    // clang-format on
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         puts(lines[i]);
 }

@@ -22,11 +22,12 @@ extern "C" {
 /// Opens the array in the .npy file at `path`, format versions 1.0, 2.0 and 3.0. An array in
 /// Fortran order becomes a transposed view.
 /// Ownership: the caller has one reference to the tensor.
-/// Errors:    NULL and the context's error, which names the path: BERTH_ERR_NOT_FOUND,
-/// BERTH_ERR_IO,
-///            BERTH_ERR_CORRUPT (not such a file, or not all of it), BERTH_ERR_UNSUPPORTED (an
-///            element type that Berth does not have, big-endian, structured or pickled elements,
-///            more than BERTH_MAX_RANK dimensions), BERTH_ERR_OUT_OF_MEMORY.
+/// Errors:    NULL and the context's error, which names the path: BERTH_ERR_INVALID_ARGUMENT
+/// (NULL),
+///            BERTH_ERR_NOT_FOUND, BERTH_ERR_IO, BERTH_ERR_CORRUPT (not such a file, or not all of
+///            it), BERTH_ERR_UNSUPPORTED (an element type that Berth does not have, big-endian,
+///            structured or pickled elements, more than BERTH_MAX_RANK dimensions),
+///            BERTH_ERR_OUT_OF_MEMORY.
 /// Threads:   the context's.
 BERTH_API berth_tensor* berth_npy_read(berth_context* context, const char* path);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as text: their values in NumPy's notation, and a line on what they are.
+// The values of tensors as text, in NumPy's notation.
 #ifndef BERTH_PRINT_H
 #define BERTH_PRINT_H
 

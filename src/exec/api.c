@@ -16,8 +16,9 @@ berth_tensor* berth_api_refuse(berth_context* ctx,
     return NULL;
 }
 
-int32_t berth_api_normalize_dim(const berth_tensor* tagged, int32_t dim) {
+int32_t berth_api_normalize_dim(const berth_tensor* tagged, int32_t least_rank, int32_t dim) {
     const berth_tensor* x = berth_untag(tagged);
-    if (x != NULL) (void)berth_shape_normalize_dim(x->rank, &dim);
+    if (x == NULL) return dim;
+    (void)berth_shape_normalize_dim(x->rank > least_rank ? x->rank : least_rank, &dim);
     return dim;
 }

@@ -6,8 +6,9 @@
 #include "exec/exec_impl.h"
 
 /// Makes a dimension that counts from the end count from the start. One that does not exist stays
-/// what it is: the checks refuse it.
-int32_t berth_api_normalize_dim(const berth_tensor* tagged, int32_t dim);
+/// what it is: the checks refuse it. A tensor of fewer than `least_rank` dimensions counts as
+/// having so many.
+int32_t berth_api_normalize_dim(const berth_tensor* tagged, int32_t least_rank, int32_t dim);
 
 /// Keeps an error that an op found before it could be dispatched, and consumes what of `operands`
 /// [count] (may be NULL) was moved; returns NULL. `ctx` is not NULL; the reason is the thread's
@@ -18,12 +19,11 @@ berth_tensor* berth_api_refuse(berth_context* ctx,
                                berth_tensor* const* operands,
                                size_t count);
 
-/// An op without parameters on one operand, or on two.
+/// Runs an op without parameters on one operand, or on two.
 static inline berth_tensor* berth_api_dispatch_one(berth_context* ctx,
                                                    berth_op_id op,
                                                    berth_tensor* x) {
-    berth_tensor* const operands[1] = {x};
-    return berth_dispatch(ctx, op, operands, 1, NULL, 0);
+    return berth_dispatch(ctx, op, &x, 1, NULL, 0);
 }
 static inline berth_tensor* berth_api_dispatch_two(berth_context* ctx,
                                                    berth_op_id op,

@@ -111,8 +111,8 @@ berth_tensor* berth_stack(berth_context* ctx,
 // --- One operand ---------------------------------------------------------------------------------
 
 berth_tensor* berth_roll(berth_context* ctx, berth_tensor* x, int64_t shift, int32_t dim) {
-    const berth_roll_params params = {.shift = shift, .dim = berth_api_normalize_dim(x, dim)};
-    return berth_dispatch(ctx, BERTH_OP_ROLL, (berth_tensor* [1]){x}, 1, &params, sizeof params);
+    const berth_roll_params params = {.shift = shift, .dim = berth_api_normalize_dim(x, 0, dim)};
+    return berth_dispatch(ctx, BERTH_OP_ROLL, &x, 1, &params, sizeof params);
 }
 
 berth_tensor* berth_repeat(berth_context* ctx,

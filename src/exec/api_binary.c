@@ -55,6 +55,5 @@ berth_tensor* berth_where(berth_context* ctx,
 
 berth_tensor* berth_clamp(berth_context* ctx, berth_tensor* x, double low, double high) {
     const berth_clamp_params params = {.low = low, .high = high};
-    berth_tensor* const operands[1] = {x};
-    return berth_dispatch(ctx, BERTH_OP_CLAMP, operands, 1, &params, sizeof params);
+    return berth_dispatch(ctx, BERTH_OP_CLAMP, &x, 1, &params, sizeof params);
 }

@@ -11,7 +11,7 @@ static berth_tensor* dispatch_along(berth_context* ctx,
                                     berth_tensor* const* operands,
                                     uint32_t count,
                                     int32_t dim) {
-    const berth_index_params params = {.dim = berth_api_normalize_dim(operands[0], dim)};
+    const berth_index_params params = {.dim = berth_api_normalize_dim(operands[0], 0, dim)};
     return berth_dispatch(ctx, op, operands, count, &params, sizeof params);
 }
 

@@ -81,7 +81,7 @@ berth_status berth_tensor_format(berth_tensor* tensor,
     if (buffer == NULL && size > 0)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the buffer is NULL");
     if (size > 0) buffer[0] = '\0';
-    if (berth_dtype_info_of((berth_dtype)tensor->dtype)->block_values > 1)
+    if (!berth_dtype_is_plain((berth_dtype)tensor->dtype))
         return berth_tensor_format_info(tensor, buffer, size, out_needed);
     berth_text text = {.buffer = buffer, .size = size};
     BERTH_TRY(format_values(tensor, options, &text));

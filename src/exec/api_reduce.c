@@ -9,8 +9,7 @@ static berth_tensor* dispatch_reduce(berth_context* ctx,
                                      bool keepdim,
                                      double correction) {
     const berth_reduce_params params = {.dims = dims, .keepdim = keepdim, .correction = correction};
-    berth_tensor* const operands[1] = {x};
-    return berth_dispatch(ctx, op, operands, 1, &params, sizeof params);
+    return berth_dispatch(ctx, op, &x, 1, &params, sizeof params);
 }
 
 #define DEFINE_REDUCTION(name, ID)                                                                 \

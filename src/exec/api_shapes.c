@@ -336,8 +336,7 @@ berth_tensor* berth_reshape(berth_context* ctx,
     const berth_status status = reshape(berth_untag(x), &window, rank, dims, &is_view);
     if (status != BERTH_OK) return berth_view_refuse(ctx, status, "reshape", x);
     if (is_view) return berth_view_finish(ctx, "reshape", x, &window);
-    berth_tensor* const operands[1] = {x};
-    berth_tensor* copy = berth_dispatch_locked(ctx, BERTH_OP_COPY, operands, 1, NULL, 0);
+    berth_tensor* copy = berth_dispatch_locked(ctx, BERTH_OP_COPY, &x, 1, NULL, 0);
     if (copy != NULL) {
         window.offset_bytes = 0;
         berth_window_set(copy, &window);

@@ -2,12 +2,9 @@
 // The public ops that sort, and those whose results are as long as the data says.
 #include "exec/api.h"
 
-/// Counts a dimension from the start, if there is such a one; a scalar has a dimension 0 here.
+/// A scalar has a dimension 0 here.
 static int32_t normalize_dim(const berth_tensor* tagged, int32_t dim) {
-    const berth_tensor* x = berth_untag(tagged);
-    const int32_t rank = x != NULL && x->rank > 0 ? x->rank : 1;
-    int32_t normal = dim;
-    return berth_shape_normalize_dim(rank, &normal) ? normal : dim;
+    return berth_api_normalize_dim(tagged, 1, dim);
 }
 
 /// An op on x that gives values, and indices where there is a place for them.
@@ -17,10 +14,9 @@ static berth_tensor* dispatch_pair(berth_context* ctx,
                                    const void* params,
                                    size_t params_bytes,
                                    berth_tensor** out_indices) {
-    berth_tensor* const operands[1] = {x};
     berth_tensor* results[2] = {NULL, NULL};
     const uint32_t count = out_indices != NULL ? 2 : 1;
-    berth_dispatch_many(ctx, op, operands, 1, params, params_bytes, results, count);
+    berth_dispatch_many(ctx, op, &x, 1, params, params_bytes, results, count);
     if (out_indices != NULL) *out_indices = results[1];
     return results[0];
 }
@@ -33,8 +29,7 @@ berth_tensor* berth_sort(
 
 berth_tensor* berth_argsort(berth_context* ctx, berth_tensor* x, int32_t dim, bool descending) {
     const berth_sort_params params = {.dim = normalize_dim(x, dim), .descending = descending};
-    berth_tensor* const operands[1] = {x};
-    return berth_dispatch(ctx, BERTH_OP_ARGSORT, operands, 1, &params, sizeof params);
+    return berth_dispatch(ctx, BERTH_OP_ARGSORT, &x, 1, &params, sizeof params);
 }
 
 berth_tensor* berth_topk(berth_context* ctx,
@@ -61,10 +56,9 @@ berth_tensor* berth_unique(berth_context* ctx,
                            berth_tensor** out_counts) {
     const berth_unique_params params = {.with_inverse = out_inverse != NULL,
                                         .with_counts = out_counts != NULL};
-    berth_tensor* const operands[1] = {x};
     berth_tensor* results[3] = {NULL, NULL, NULL};
     const uint32_t count = 1u + params.with_inverse + params.with_counts;
-    berth_dispatch_many(ctx, BERTH_OP_UNIQUE, operands, 1, &params, sizeof params, results, count);
+    berth_dispatch_many(ctx, BERTH_OP_UNIQUE, &x, 1, &params, sizeof params, results, count);
     if (out_inverse != NULL) *out_inverse = results[1];
     if (out_counts != NULL) *out_counts = results[count - 1];
     return results[0];

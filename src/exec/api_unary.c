@@ -33,6 +33,5 @@ DEFINE_UNARY(isfinite, ISFINITE)
 
 berth_tensor* berth_affine(berth_context* ctx, berth_tensor* x, float scale, float shift) {
     const berth_affine_params params = {.scale = scale, .shift = shift};
-    berth_tensor* const operands[1] = {x};
-    return berth_dispatch(ctx, BERTH_OP_AFFINE, operands, 1, &params, sizeof params);
+    return berth_dispatch(ctx, BERTH_OP_AFFINE, &x, 1, &params, sizeof params);
 }

@@ -8,7 +8,7 @@
 
 /// The last dimension of a quantised tensor is made of blocks.
 static berth_status check_sliceable(const berth_window* window, int32_t dim) {
-    if (dim == window->rank - 1 && berth_dtype_info_of(window->dtype)->block_values > 1)
+    if (dim == window->rank - 1 && !berth_dtype_is_plain(window->dtype))
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "the last dimension of a quantised tensor cannot be sliced");
     return BERTH_OK;

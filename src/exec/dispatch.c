@@ -194,13 +194,6 @@ static berth_status lay_out(op_state* state) {
     return BERTH_OK;
 }
 
-/// The kernel that a table has for the device; the simulated one borrows the CPU's.
-static berth_kernel kernel_of(const berth_kernel* kernels, const berth_device* device) {
-    const berth_kernel kernel = kernels[device->kind];
-    if (kernel == NULL && device->kind == BERTH_DEVICE_SIM) return kernels[BERTH_DEVICE_CPU];
-    return kernel;
-}
-
 /// Checks, shapes, sizes in bytes; nothing has happened yet.
 static berth_status infer(berth_context* context, op_state* state) {
     const berth_op_desc* desc = state->desc;
@@ -209,7 +202,8 @@ static berth_status infer(berth_context* context, op_state* state) {
     BERTH_TRY(desc->infer(&state->call));
     if (desc->check_data != NULL && !berth_device_is_async(context->home.stream->device))
         BERTH_TRY(desc->check_data(&state->call));
-    const bool counts = kernel_of(desc->counters, context->home.stream->device) != NULL;
+    const bool counts =
+        berth_op_kernel_for(desc->counters, context->home.stream->device->kind) != NULL;
     state->counted = counts ? find_counted(&state->call) : 0;
     return state->counted != 0 ? BERTH_OK : lay_out(state);
 }
@@ -228,8 +222,10 @@ static berth_status count_outputs(berth_context* context, op_state* state) {
     int64_t count = -1;
     if (call->scratch_bytes < sizeof count)
         return berth_fail(BERTH_ERR_STATE, "an op that counts needs a workspace for the count");
-    BERTH_TRY(berth_stream_launch(
-        stream, kernel_of(state->desc->counters, stream->device), call, state->params_bytes));
+    BERTH_TRY(berth_stream_launch(stream,
+                                  berth_op_kernel_for(state->desc->counters, stream->device->kind),
+                                  call,
+                                  state->params_bytes));
     BERTH_TRY(
         berth_stream_copy(stream, &count, call->scratch, sizeof count, BERTH_COPY_DEVICE_TO_HOST));
     BERTH_TRY(berth_stream_drain(stream));
@@ -275,7 +271,7 @@ static berth_status place_results(berth_context* context, op_state* state) {
 
 static berth_status launch(berth_context* context, op_state* state) {
     const berth_device* device = context->home.stream->device;
-    berth_kernel kernel = kernel_of(state->desc->kernels, device);
+    berth_kernel kernel = berth_op_kernel_for(state->desc->kernels, device->kind);
     if (kernel == NULL) kernel = device->kernels[state->op];
     return berth_stream_launch(context->home.stream, kernel, &state->call, state->params_bytes);
 }

@@ -154,11 +154,11 @@ static void fill_in(loan* made, berth_tensor* tensor) {
 
 static berth_status check_lendable(const berth_tensor* tensor) {
     BERTH_TRY(berth_tensor_check(tensor));
-    const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
-    if (info->kind == BERTH_DTYPE_KIND_Q)
+    const berth_dtype dtype = (berth_dtype)tensor->dtype;
+    if (!berth_dtype_is_plain(dtype))
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "DLPack has no type for %s: export a berth_cast() to f32",
-                          info->name);
+                          berth_dtype_info_of(dtype)->name);
     if (tensor->storage->is_read_only)
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "the tensor is read-only, which DLPack cannot say: export a "

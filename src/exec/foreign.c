@@ -20,7 +20,7 @@ static berth_status lay_out(const berth_foreign* foreign, berth_view* view) {
     for (int32_t i = 0; i < view->rank; ++i)
         if (view->dims[i] > 1) view->strides[i] = foreign->strides[i];
     const berth_dtype_info* info = berth_dtype_info_of(view->dtype);
-    if (info->block_values > 1 && view->strides[view->rank - 1] != 1)
+    if (!berth_dtype_is_plain(view->dtype) && view->strides[view->rank - 1] != 1)
         return berth_fail(
             BERTH_ERR_INVALID_ARGUMENT, "the rows of %s are not contiguous", info->name);
     return BERTH_OK;
@@ -47,7 +47,7 @@ static berth_status check_span(const berth_foreign* foreign,
                           *out_begin,
                           *out_end);
     const berth_dtype_info* info = berth_dtype_info_of(view->dtype);
-    if (info->block_values == 1 && at % info->block_bytes != 0)
+    if (berth_dtype_is_plain(view->dtype) && at % info->block_bytes != 0)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "the memory is not aligned to %" PRIu32
                           " bytes, as an element of %s needs: copy it to memory that is",

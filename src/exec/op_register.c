@@ -54,20 +54,15 @@ static berth_status check_flags(const berth_op_desc* desc) {
     return BERTH_OK;
 }
 
-static berth_kernel for_device(const berth_kernel* kernels, berth_device_kind kind) {
-    if (kernels[kind] == NULL && kind == BERTH_DEVICE_SIM) return kernels[BERTH_DEVICE_CPU];
-    return kernels[kind];
-}
-
 static berth_status check_functions(const berth_op_desc* desc, berth_device_kind kind) {
     if (desc->infer == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "%s has no shape rule", desc->name);
-    if (for_device(desc->kernels, kind) == NULL)
+    if (berth_op_kernel_for(desc->kernels, kind) == NULL)
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "%s has no kernel for the runtime's device: kernels[BERTH_DEVICE_%s]",
                           desc->name,
                           kind == BERTH_DEVICE_CUDA ? "CUDA" : "CPU");
-    if (for_device(desc->counters, kind) != NULL && desc->scratch == NULL)
+    if (berth_op_kernel_for(desc->counters, kind) != NULL && desc->scratch == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "%s counts, which needs a workspace of 8 bytes at least",
                           desc->name);

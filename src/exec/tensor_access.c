@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as the host sees them: foreign memory in, shape, data.
+// Tensors as the host reaches them: foreign memory in, data in and out.
 #include <inttypes.h>
 #include <string.h>
 
@@ -35,39 +35,6 @@ berth_tensor* berth_tensor_from_memory(berth_context* context,
     }
     berth_home_unlock(&context->home);
     return tensor;
-}
-
-berth_dtype berth_tensor_dtype(const berth_tensor* tensor) {
-    return tensor != NULL ? (berth_dtype)tensor->dtype : BERTH_DTYPE_COUNT;
-}
-
-int32_t berth_tensor_rank(const berth_tensor* tensor) { return tensor != NULL ? tensor->rank : -1; }
-
-int64_t berth_tensor_dim(const berth_tensor* tensor, int32_t dim) {
-    if (tensor == NULL || !berth_shape_normalize_dim(tensor->rank, &dim)) return -1;
-    return tensor->dims[dim];
-}
-
-const int64_t* berth_tensor_dims(const berth_tensor* tensor) {
-    return tensor != NULL ? tensor->dims : NULL;
-}
-
-const int64_t* berth_tensor_strides(const berth_tensor* tensor) {
-    return tensor != NULL ? tensor->strides : NULL;
-}
-
-int64_t berth_tensor_count(const berth_tensor* tensor) {
-    return tensor != NULL ? berth_shape_count(tensor->rank, tensor->dims) : 0;
-}
-
-uint64_t berth_tensor_bytes(const berth_tensor* tensor) {
-    if (tensor == NULL) return 0;
-    const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
-    return (uint64_t)berth_tensor_count(tensor) / info->block_values * info->block_bytes;
-}
-
-bool berth_tensor_is_contiguous(const berth_tensor* tensor) {
-    return tensor != NULL && tensor->is_dense;
 }
 
 berth_context* berth_tensor_context(const berth_tensor* tensor) {

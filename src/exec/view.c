@@ -104,6 +104,6 @@ berth_status berth_view_check_dim(const berth_window* window, int32_t* dim) {
 }
 
 berth_status berth_view_check_plain(const berth_window* window, const char* verb) {
-    if (berth_dtype_info_of(window->dtype)->block_values == 1) return BERTH_OK;
+    if (berth_dtype_is_plain(window->dtype)) return BERTH_OK;
     return berth_fail(BERTH_ERR_UNSUPPORTED, "a quantised tensor cannot be %s", verb);
 }

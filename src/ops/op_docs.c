@@ -4,7 +4,7 @@
 
 #define PLAIN "plain"
 #define FLOATS "floats"
-#define NUMBERS "floats, i32, i64"
+#define NUMBERS "floats, integers"
 #define PROMOTED "plain -> promoted"
 #define PROMOTED_NUMBERS "plain, not both bool -> promoted"
 #define PREDICATE "plain -> bool"
@@ -15,13 +15,13 @@
 // clang-format off
 const berth_op_doc berth_op_docs[] = {
     // creation
-    {"empty", "full", "`dims`", PLAIN, "np.empty(dims, dtype)", "torch.empty(dims, dtype=)"},
+    {"empty", "", "`dims`", PLAIN, "np.empty(dims, dtype)", "torch.empty(dims, dtype=)"},
     {"zeros", "full", "`dims`", PLAIN, "np.zeros(dims, dtype)", "torch.zeros(dims, dtype=)"},
     {"ones", "full", "`dims`", PLAIN, "np.ones(dims, dtype)", "torch.ones(dims, dtype=)"},
     {"full", "full", "`dims`", PLAIN, "np.full(dims, value, dtype)", "torch.full(dims, value, dtype=)"},
     {"scalar", "full", "[]", PLAIN, "np.array(value, dtype)", "torch.tensor(value, dtype=)"},
-    {"from_data", "full", "`dims`", PLAIN, "np.array(data, dtype)", "torch.tensor(data, dtype=)"},
-    {"arange", "arange", "[ceil((stop - start) / step)]", "floats, integers",
+    {"from_data", "", "`dims`", PLAIN, "np.array(data, dtype)", "torch.tensor(data, dtype=)"},
+    {"arange", "arange", "[ceil((stop - start) / step)]", NUMBERS,
      "np.arange(start, stop, step, dtype)", "torch.arange(start, stop, step, dtype=)"},
     {"rand", "rand", "`dims`", FLOATS, "rng.uniform(low, high, dims)", "torch.rand(dims) * (high - low) + low"},
     {"randn", "randn", "`dims`", FLOATS, "rng.normal(mean, deviation, dims)", "torch.randn(dims) * deviation + mean"},
@@ -30,13 +30,13 @@ const berth_op_doc berth_op_docs[] = {
     // one operand
     {"cast", "cast", "x", "plain, quantised -> floats", "x.astype(dtype)", "x.to(dtype)"},
     {"affine", "affine", "x", PLAIN " -> floats", "x * scale + shift", "x * scale + shift"},
-    {"neg", "neg", "x", "floats, integers", "-x", "torch.neg(x)"},
-    {"abs", "abs", "x", "floats, integers", "np.abs(x)", "torch.abs(x)"},
+    {"neg", "neg", "x", NUMBERS, "-x", "torch.neg(x)"},
+    {"abs", "abs", "x", NUMBERS, "np.abs(x)", "torch.abs(x)"},
     {"sign", "sign", "x", PLAIN, "np.sign(x)", "torch.sign(x)"},
-    {"relu", "relu", "x", "floats, integers", "np.maximum(x, 0)", "F.relu(x)"},
-    {"floor", "floor", "x", "floats, integers", "np.floor(x)", "torch.floor(x)"},
-    {"ceil", "ceil", "x", "floats, integers", "np.ceil(x)", "torch.ceil(x)"},
-    {"round", "round", "x", "floats, integers", "np.round(x)", "torch.round(x)"},
+    {"relu", "relu", "x", NUMBERS, "np.maximum(x, 0)", "F.relu(x)"},
+    {"floor", "floor", "x", NUMBERS, "np.floor(x)", "torch.floor(x)"},
+    {"ceil", "ceil", "x", NUMBERS, "np.ceil(x)", "torch.ceil(x)"},
+    {"round", "round", "x", NUMBERS, "np.round(x)", "torch.round(x)"},
     {"exp", "exp", "x", PLAIN " -> floats", "np.exp(x)", "torch.exp(x)"},
     {"log", "log", "x", PLAIN " -> floats", "np.log(x)", "torch.log(x)"},
     {"log1p", "log1p", "x", PLAIN " -> floats", "np.log1p(x)", "torch.log1p(x)"},
@@ -50,10 +50,10 @@ const berth_op_doc berth_op_docs[] = {
     {"silu", "silu", "x", PLAIN " -> floats", "x / (1 + np.exp(-x))", "F.silu(x)"},
     {"gelu", "gelu", "x", PLAIN " -> floats", "x * scipy.stats.norm.cdf(x)", "F.gelu(x)"},
     {"gelu_tanh", "gelu_tanh", "x", PLAIN " -> floats", "-", "F.gelu(x, approximate='tanh')"},
-    {"logical_not", "logical_not", "x", PLAIN " -> bool", "np.logical_not(x)", "torch.logical_not(x)"},
-    {"isnan", "isnan", "x", PLAIN " -> bool", "np.isnan(x)", "torch.isnan(x)"},
-    {"isinf", "isinf", "x", PLAIN " -> bool", "np.isinf(x)", "torch.isinf(x)"},
-    {"isfinite", "isfinite", "x", PLAIN " -> bool", "np.isfinite(x)", "torch.isfinite(x)"},
+    {"logical_not", "logical_not", "x", PREDICATE, "np.logical_not(x)", "torch.logical_not(x)"},
+    {"isnan", "isnan", "x", PREDICATE, "np.isnan(x)", "torch.isnan(x)"},
+    {"isinf", "isinf", "x", PREDICATE, "np.isinf(x)", "torch.isinf(x)"},
+    {"isfinite", "isfinite", "x", PREDICATE, "np.isfinite(x)", "torch.isfinite(x)"},
 
     // two operands
     {"add", "add", "broadcast", PROMOTED, "a + b", "torch.add(a, b)"},
@@ -96,16 +96,16 @@ const berth_op_doc berth_op_docs[] = {
     {"rms_norm", "rms_norm", "x", FLOATS, "-", "F.rms_norm(x, x.shape[-1:], weight, eps)"},
 
     // products and models
-    {"matmul", "matmul", "[..., M, N], leading dimensions broadcast; vectors as in NumPy", "floats, integers", "a @ b", "torch.matmul(a, b)"},
+    {"matmul", "matmul", "[..., M, N], leading dimensions broadcast; vectors as in NumPy", NUMBERS, "a @ b", "torch.matmul(a, b)"},
     {"linear", "linear", "[..., N]", "floats; weight also quantised; bias f32", "x @ weight.T + bias", "F.linear(x, weight, bias)"},
     {"rope", "rope", "x", "floats; positions i32, i64", "-", "-"},
     {"attention", "attention", "[T, H, Dv], or [B, T, H, Dv]", "floats; mask also bool", "-", "F.scaled_dot_product_attention(q, k, v)"},
 
     // layout, joining, indices
-    {"contiguous", "view copy", "x", PLAIN, "np.ascontiguousarray(x)", "x.contiguous()"},
-    {"copy", "copy", "x", PLAIN, "x.copy()", "x.clone()"},
-    {"cat", "cat", "the tensors, one after another along `dim`", "plain -> promoted", "np.concatenate(tensors, dim)", "torch.cat(tensors, dim)"},
-    {"stack", "stack", "the tensors' shape, `count` inserted at `dim`", "plain -> promoted", "np.stack(tensors, dim)", "torch.stack(tensors, dim)"},
+    {"contiguous", "view copy", "x", "any", "np.ascontiguousarray(x)", "x.contiguous()"},
+    {"copy", "copy", "x", "any", "x.copy()", "x.clone()"},
+    {"cat", "cat", "the tensors, one after another along `dim`", PROMOTED, "np.concatenate(tensors, dim)", "torch.cat(tensors, dim)"},
+    {"stack", "stack", "the tensors' shape, `count` inserted at `dim`", PROMOTED, "np.stack(tensors, dim)", "torch.stack(tensors, dim)"},
     {"repeat", "repeat", "x, `times` as large", PLAIN, "np.tile(x, times)", "x.repeat(times)"},
     {"roll", "roll", "x", PLAIN, "np.roll(x, shift, dim)", "torch.roll(x, shift, dim)"},
     {"pad", "pad", "x, larger by the pads", PLAIN, "np.pad(x, pairs, constant_values=value)", "F.pad(x, pads, value=value)"},

@@ -13,7 +13,7 @@
 /// What there is to say of one function of include/berth/ops_*.h.
 typedef struct berth_op_doc {
     const char* name;   ///< the function's, without berth_
-    const char* rows;   ///< rows of the op table that it runs, and BERTH_OP_DOC_VIEW; one word each
+    const char* rows;   ///< rows of the op table that it runs, BERTH_OP_DOC_VIEW; "" for none
     const char* result; ///< shape of the result
     const char* types;  ///< element types of operands and, after "->", of the result
     const char* numpy;  ///< the same in NumPy; "-" if there is nothing like it
