@@ -19,9 +19,8 @@ extern "C" {
 /// Ops never write to the memory; berth_tensor_write() and berth_tensor_map() do unless
 /// `read_only`.
 /// Ownership: on success `managed` belongs to the tensor: its deleter is called exactly once, when
-///            no tensor uses the memory any more, by whichever thread then gives a reference back
-///            or runs an op, as a berth_deleter is. After an error `managed` is still the
-///            caller's.
+///            no tensor uses the memory any more, as a berth_deleter is. After an error `managed`
+///            is still the caller's.
 /// Errors:    NULL and the context's error: BERTH_ERR_UNSUPPORTED for another element type or
 ///            device, BERTH_ERR_INVALID_ARGUMENT (misaligned memory, no dimensions, a rank or size
 ///            that cannot be), BERTH_ERR_OVERFLOW, BERTH_ERR_OUT_OF_MEMORY.

@@ -48,9 +48,10 @@ static inline berth_tensor* berth_move(berth_tensor* tensor) {
 }
 
 /// What happens to foreign memory that is no longer used. Called by the thread that gives the last
-/// reference back, or by one that runs an op of the tensor's context at that moment, with none of
-/// Berth's locks held. It may wait for other threads that use Berth and may release tensors; it
-/// must not make any.
+/// reference back, or by one that is in a call on the same context or a tensor of it at that
+/// moment, with none of Berth's locks held. It may wait for other threads that use Berth, may take
+/// a lock that its own thread may hold already (a recursive one), and may release tensors; it must
+/// not make any.
 typedef void (*berth_deleter)(void* self, void* data);
 
 /// Makes a tensor over memory that Berth does not own: `data` holds at least `bytes` bytes,

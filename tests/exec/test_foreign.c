@@ -198,7 +198,8 @@ static void rows_of_blocks_may_lie_apart(void** state) {
 }
 
 /// A deleter of code that has a lock of its own, which another thread holds while it waits for
-/// Berth: an interpreter's, say.
+/// Berth: an interpreter's, say. A thread may take it again, as it may be its own call of Berth
+/// that runs the deleter.
 typedef struct interpreter {
     pthread_mutex_t lock;
     berth_tensor* watched[2];
@@ -241,7 +242,11 @@ static void deleters_run_while_no_lock_of_berths_is_held(void** state) {
     berth_context* other;
     assert_ok(berth_context_create(kit->runtime, &other));
     interpreter i = {.watched = {exec_kit_ramp(kit->ctx, 1, 2), exec_kit_ramp(other, 1, 2)}};
-    assert_int_equal(pthread_mutex_init(&i.lock, NULL), 0);
+    pthread_mutexattr_t recursive;
+    assert_int_equal(pthread_mutexattr_init(&recursive), 0);
+    assert_int_equal(pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE), 0);
+    assert_int_equal(pthread_mutex_init(&i.lock, &recursive), 0);
+    assert_int_equal(pthread_mutexattr_destroy(&recursive), 0);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, read_under_lock, &i), 0);
     while (atomic_load(&i.reads) == 0)
