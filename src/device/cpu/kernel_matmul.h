@@ -53,16 +53,16 @@ typedef struct berth_integer_tile {
 } berth_integer_tile;
 
 /// Inner loops on integers, [0] bytes, [1] i32, [2] i64.
-typedef struct berth_integer_rows {
+typedef struct berth_matmul_integer_rows {
     void (*tile[3])(const berth_integer_tile* tile);
     /// The sum of products of `count` elements; its low bits, as many as they have, are right.
     uint64_t (*dot[3])(const void* a, const void* b, int64_t count);
-} berth_integer_rows;
+} berth_matmul_integer_rows;
 
-extern const berth_integer_rows berth_integer_rows_portable;
+extern const berth_matmul_integer_rows berth_matmul_integer_rows_portable;
 #if defined(__x86_64__)
-extern const berth_integer_rows berth_integer_rows_avx2;
-extern const berth_integer_rows berth_integer_rows_avx512;
+extern const berth_matmul_integer_rows berth_matmul_integer_rows_avx2;
+extern const berth_matmul_integer_rows berth_matmul_integer_rows_avx512;
 #endif
 
 /// The operands and the result with two dimensions at least: a vector on the left is a row, one on

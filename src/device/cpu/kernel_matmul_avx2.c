@@ -8,4 +8,4 @@
 #include "device/cpu/kernel_matmul_tile.h"
 
 const berth_matmul_tile_fn berth_matmul_tile_avx2 = multiply_tile;
-const berth_integer_rows berth_integer_rows_avx2 = INTEGER_ROWS;
+const berth_matmul_integer_rows berth_matmul_integer_rows_avx2 = INTEGER_ROWS;

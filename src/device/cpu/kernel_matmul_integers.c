@@ -23,7 +23,7 @@ typedef struct integer_job {
     berth_view a;
     berth_view b;
     berth_view out;
-    const berth_integer_rows* rows;
+    const berth_matmul_integer_rows* rows;
     int type;      ///< of `rows`
     int64_t bytes; ///< an element
     int64_t lane;  ///< bytes of a lane
@@ -47,18 +47,18 @@ typedef struct integer_block {
     unsigned char* sums;    ///< [rows, COLUMNS]
 } integer_block;
 
-static const berth_integer_rows* query_rows(void) {
+static const berth_matmul_integer_rows* query_rows(void) {
 #if defined(__x86_64__)
     switch (berth_cpu_query_isa()) {
     case BERTH_CPU_ISA_AVX512:
-        return &berth_integer_rows_avx512;
+        return &berth_matmul_integer_rows_avx512;
     case BERTH_CPU_ISA_AVX2:
-        return &berth_integer_rows_avx2;
+        return &berth_matmul_integer_rows_avx2;
     case BERTH_CPU_ISA_PORTABLE:
         break;
     }
 #endif
-    return &berth_integer_rows_portable;
+    return &berth_matmul_integer_rows_portable;
 }
 
 static int64_t lane_bytes(berth_dtype dtype) {
