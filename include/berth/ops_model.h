@@ -32,7 +32,8 @@ typedef struct berth_rope_options {
 
 /// Turns pair i of each head by the angle position * position_scale * base^(-2i / rotary_dims) /
 /// divisors[i]. x [T, H, D] floats, positions [T] i32 or i64, divisors [rotary_dims / 2] f32 or
-/// NULL. `options` NULL means all defaults. Operands whose last dimension is not contiguous are
+/// NULL; with a batch x [B, T, H, D], and positions [T] for all or [B, T]. `options` NULL means all
+/// defaults. Operands whose last dimension is not contiguous are
 /// copied first.
 BERTH_API berth_tensor* berth_rope(berth_context* ctx,
                                    berth_tensor* x,

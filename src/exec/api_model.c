@@ -63,8 +63,8 @@ berth_tensor* berth_rope(berth_context* ctx,
         .rotary_dims = chosen.rotary_dims,
         .halves = chosen.halves,
     };
-    if (params.rotary_dims == 0 && plain != NULL && plain->rank == 3 && plain->dims[2] <= INT32_MAX)
-        params.rotary_dims = (int32_t)plain->dims[2];
+    const int64_t size = plain != NULL && plain->rank > 0 ? plain->dims[plain->rank - 1] : 0;
+    if (params.rotary_dims == 0 && size <= INT32_MAX) params.rotary_dims = (int32_t)size;
     berth_tensor* const operands[3] = {x, positions, divisors};
     const uint32_t count = divisors == NULL ? 2 : 3;
     return dispatch_rows(ctx, BERTH_OP_ROPE, operands, count, count, &params, sizeof params);

@@ -74,21 +74,33 @@ berth_status berth_infer_linear(berth_op_call* call) {
     return BERTH_OK;
 }
 
+/// One position a token; those of all batches, or of each.
+static berth_status check_positions(const berth_view* positions, const berth_view* x) {
+    const int32_t before = x->rank - 3; // batches
+    const bool has_shape = (positions->rank == 1 && positions->dims[0] == x->dims[before]) ||
+                           (before == 1 && positions->rank == 2 &&
+                            positions->dims[0] == x->dims[0] && positions->dims[1] == x->dims[1]);
+    if (!berth_infer_is_index(positions) || !has_shape)
+        return berth_infer_invalid(
+            before == 0 ? "positions must be i32 or i64 [tokens]"
+                        : "positions must be i32 or i64 [tokens] or [batches, tokens]");
+    if (!berth_infer_has_dense_rows(positions))
+        return berth_infer_unsupported("the last dimension of positions must be contiguous");
+    return BERTH_OK;
+}
+
 berth_status berth_infer_rope(berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
-    const berth_view* positions = &call->inputs[1];
     const berth_rope_params* params = call->params;
     if (!berth_dtype_is_float(x->dtype))
         return berth_infer_unsupported("x must be f32, f16 or bf16");
-    if (x->rank != 3) return berth_infer_invalid("x must be [tokens, heads, head size]");
+    if (x->rank != 3 && x->rank != 4)
+        return berth_infer_invalid("x must be [tokens, heads, head size], or with a batch before");
     if (!berth_infer_has_dense_rows(x))
         return berth_infer_unsupported("the last dimension of x must be contiguous");
-    if (!berth_infer_is_index(positions) || positions->rank != 1 ||
-        positions->dims[0] != x->dims[0])
-        return berth_infer_invalid("positions must be i32 or i64 [tokens]");
-    if (!berth_view_is_contiguous(positions))
-        return berth_infer_unsupported("positions must be contiguous");
-    if (params->rotary_dims < 0 || params->rotary_dims % 2 != 0 || params->rotary_dims > x->dims[2])
+    BERTH_TRY(check_positions(&call->inputs[1], x));
+    if (params->rotary_dims < 0 || params->rotary_dims % 2 != 0 ||
+        params->rotary_dims > x->dims[x->rank - 1])
         return berth_infer_invalid("the rotated dimensions must be even and at most the head size");
     if (!(params->base > 0) || !isfinite(params->base) || !isfinite(params->position_scale))
         return berth_infer_invalid("base must be positive and finite, the position scale finite");

@@ -246,6 +246,46 @@ static void rope_takes_operands_of_any_strides(void** state) {
     expect_nothing_left(ctx);
 }
 
+static void rope_turns_batches_as_each_alone(void** state) {
+    berth_context* ctx = context_of(state);
+    berth_tensor* x = make(ctx, BERTH_F16, 4, DIMS(3, 4, 2, 10));
+    berth_tensor* flat = berth_arange(ctx, 0, 12, 1, BERTH_I32);
+    berth_tensor* positions = berth_reshape(ctx, berth_move(flat), 2, DIMS(3, 4));
+    berth_tensor* first = berth_select(ctx, positions, 0, 0);
+    for (int halves = 0; halves < 2; ++halves) {
+        const berth_rope_options options = {.rotary_dims = halves ? 6 : 0, .halves = halves};
+        berth_tensor* of_each = berth_rope(ctx, x, positions, NULL, &options);
+        berth_tensor* of_all = berth_rope(ctx, x, first, NULL, &options);
+        expect_same(of_each,
+                    berth_rope(ctx, x, berth_move(gapped(ctx, positions)), NULL, &options));
+        for (int64_t b = 0; b < 3; ++b) {
+            berth_tensor* one = berth_select(ctx, x, 0, b);
+            berth_tensor* place = berth_select(ctx, positions, 0, b);
+            berth_tensor* found =
+                berth_contiguous(ctx, berth_move(berth_select(ctx, of_each, 0, b)));
+            expect_same(found, berth_rope(ctx, one, berth_move(place), NULL, &options));
+            berth_release(found);
+            found = berth_contiguous(ctx, berth_move(berth_select(ctx, of_all, 0, b)));
+            expect_same(found, berth_rope(ctx, berth_move(one), first, NULL, &options));
+            berth_release(found);
+        }
+        berth_tensor* copy = berth_copy(ctx, x);
+        const void* place = exec_kit_place(copy);
+        berth_tensor* turned = berth_rope(ctx, berth_move(copy), positions, NULL, &options);
+        assert_ptr_equal(exec_kit_place(turned), place);
+        expect_same(of_each, turned);
+        berth_release_all(of_each, of_all);
+    }
+    berth_tensor* none = berth_zeros(ctx, BERTH_F32, 4, DIMS(0, 4, 2, 10));
+    berth_tensor* of_none = berth_rope(ctx, none, first, NULL, NULL);
+    expect_dims(of_none, 4, DIMS(0, 4, 2, 10));
+    berth_tensor* too_few = berth_zeros(ctx, BERTH_I32, 2, DIMS(2, 4));
+    assert_null(berth_rope(ctx, x, too_few, NULL, NULL));
+    assert_context_fails(ctx, BERTH_ERR_INVALID_ARGUMENT, "[tokens] or [batches, tokens]");
+    berth_release_all(x, positions, first, none, of_none, too_few);
+    expect_nothing_left(ctx);
+}
+
 static void rope_refuses_what_does_not_fit_by_name_and_shapes(void** state) {
     berth_context* ctx = context_of(state);
     berth_tensor* x = make(ctx, BERTH_F32, 3, DIMS(4, 2, 8));
@@ -618,6 +658,7 @@ int main(void) {
         EXEC_KIT_ON_BOTH(linear_takes_operands_of_any_strides),
         EXEC_KIT_ON_BOTH(linear_refuses_what_does_not_fit_by_name_and_shapes),
         EXEC_KIT_ON_BOTH(rope_takes_operands_of_any_strides),
+        EXEC_KIT_ON_BOTH(rope_turns_batches_as_each_alone),
         EXEC_KIT_ON_BOTH(rope_refuses_what_does_not_fit_by_name_and_shapes),
         EXEC_KIT_ON_BOTH(attention_takes_operands_of_any_strides),
         EXEC_KIT_ON_BOTH(attention_takes_heads_before_tokens_as_views),

@@ -483,16 +483,6 @@ static void attend_batch(const berth_op_call* call, const berth_view* mask) {
     }
 }
 
-/// Batch `batch` of a view of four dimensions.
-static berth_view select_batch(const berth_view* view, int64_t batch) {
-    berth_view one = {.dtype = view->dtype, .rank = view->rank - 1};
-    one.data =
-        (unsigned char*)view->data + batch * view->strides[0] * berth_dtype_bytes(view->dtype);
-    memcpy(one.dims, view->dims + 1, (size_t)one.rank * sizeof one.dims[0]);
-    memcpy(one.strides, view->strides + 1, (size_t)one.rank * sizeof one.strides[0]);
-    return one;
-}
-
 static void kernel_attention(const berth_op_call* call) {
     const bool has_mask = call->input_count == 4;
     const int64_t batches = call->inputs[0].rank == 4 ? call->inputs[0].dims[0] : 1;
@@ -504,8 +494,8 @@ static void kernel_attention(const berth_op_call* call) {
         }
         berth_op_call one = *call;
         for (uint32_t i = 0; i < 3; ++i)
-            one.inputs[i] = select_batch(&call->inputs[i], b);
-        one.outputs[0] = select_batch(&call->outputs[0], b);
+            one.inputs[i] = berth_view_at(&call->inputs[i], b);
+        one.outputs[0] = berth_view_at(&call->outputs[0], b);
         attend_batch(&one, has_mask ? &mask : NULL);
     }
 }

@@ -137,6 +137,15 @@ void berth_store_i64(berth_dtype dtype, const int64_t* values, void* target, int
     berth_convert_plain(BERTH_I64, dtype, values, target, count);
 }
 
+berth_view berth_view_at(const berth_view* view, int64_t index) {
+    berth_view one = {.dtype = view->dtype, .rank = view->rank - 1};
+    one.data =
+        (unsigned char*)view->data + index * view->strides[0] * berth_dtype_bytes(view->dtype);
+    memcpy(one.dims, view->dims + 1, (size_t)one.rank * sizeof one.dims[0]);
+    memcpy(one.strides, view->strides + 1, (size_t)one.rank * sizeof one.strides[0]);
+    return one;
+}
+
 berth_cut berth_view_cut(const berth_view* view, int32_t dim) {
     berth_cut cut = {.outer_count = 1, .size = view->dims[dim], .inner_count = 1};
     for (int32_t d = 0; d < dim; ++d)

@@ -136,6 +136,9 @@ typedef struct berth_cut {
     int64_t inner_count;
 } berth_cut;
 
+/// Item `index` of the first dimension of a view of a plain type.
+berth_view berth_view_at(const berth_view* view, int64_t index);
+
 /// Cuts the shape of `view` at `dim`, which is at least 0 and below its rank.
 berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 

@@ -152,15 +152,18 @@ static void rope_range(void* data, int64_t begin, int64_t end, uint32_t worker) 
         copy_rest(job, token);
 }
 
-static void kernel_rope(const berth_op_call* call) {
+/// One batch: x and out [tokens, heads, size], positions [tokens].
+static void turn_batch(const berth_op_call* call,
+                       const berth_view* x,
+                       const berth_view* positions,
+                       const berth_view* out) {
     const berth_rope_params* params = call->params;
-    const berth_view* x = &call->inputs[0];
     rope_job job = {
         .rows = berth_basic_query_rows(),
         .x = x,
-        .positions = &call->inputs[1],
+        .positions = positions,
         .divisors = call->input_count > 2 ? call->inputs[2].data : NULL,
-        .out = call->outputs[0].data,
+        .out = out->data,
         .base = params->base,
         .position_scale = params->position_scale,
         .half = params->rotary_dims / 2,
@@ -170,6 +173,21 @@ static void kernel_rope(const berth_op_call* call) {
     const int64_t width = x->dims[1] * x->dims[2];
     if (width == 0) return;
     berth_run_range(call, x->dims[0], 1, 1 + LEAST / width, rope_range, &job);
+}
+
+static void kernel_rope(const berth_op_call* call) {
+    const berth_view* x = &call->inputs[0];
+    const berth_view* positions = &call->inputs[1];
+    if (x->rank == 3) {
+        turn_batch(call, x, positions, &call->outputs[0]);
+        return;
+    }
+    for (int64_t b = 0; b < x->dims[0]; ++b) {
+        const berth_view one = berth_view_at(x, b);
+        const berth_view out = berth_view_at(&call->outputs[0], b);
+        const berth_view of_one = positions->rank == 1 ? *positions : berth_view_at(positions, b);
+        turn_batch(call, &one, &of_one, &out);
+    }
 }
 
 void berth_cpu_fill_rope_kernels(berth_kernel* table) { table[BERTH_OP_ROPE] = kernel_rope; }
