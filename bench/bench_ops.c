@@ -9,6 +9,7 @@
 //
 // usage: bench-ops [--quick] [--op NAME] [--size small|medium|large] [--json FILE]
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ typedef struct timed {
     double fma_ns[MAX_SAMPLES];  ///< of `work`
 } timed;
 
-static volatile float sink;
+static _Atomic float sink; ///< keeps loops from being left out; every thread writes it
 
 static void die(const bench* b, const char* what) {
     fprintf(stderr, "bench-ops: %s: %s\n", what, berth_context_error_text(b->context));
@@ -101,7 +102,7 @@ static double time_copy(const bench* b, double bytes) {
 static void multiply_add(void* job, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     for (int64_t i = begin; i < end; ++i)
-        sink = bench_fma_loop(*(const int64_t*)job);
+        atomic_store_explicit(&sink, bench_fma_loop(*(const int64_t*)job), memory_order_relaxed);
 }
 
 /// Nanoseconds of `work` operations on all threads.

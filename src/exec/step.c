@@ -153,12 +153,22 @@ berth_status berth_step_end(berth_context* context) {
     return status;
 }
 
+/// A nested frame that has been given back is poisoned whole; what was held in it lives on.
+static void unpoison_held(const berth_home* home, const berth_frame* frame) {
+    for (size_t i = 0; i < home->overdue.count; ++i) {
+        const berth_overdue* held = &home->overdue.items[i];
+        if (held->begin >= frame->base && held->end <= frame->base + frame->size_bytes)
+            BERTH_UNPOISON_REGION(held->begin, (size_t)(held->end - held->begin));
+    }
+}
+
 void berth_run_close(berth_context* context, berth_run* run) {
     berth_run_finish(context, run);
     if (context->home.poisons && run->frame.size_bytes > 0)
         BERTH_UNPOISON_REGION(run->frame.base, run->frame.size_bytes);
     if (!run->frame_is_inner) berth_arena_pop(context->home.arena, &run->frame);
     if (run->parent != NULL) berth_temporary_give(context, &run->frame_temporary);
+    if (run->frame_is_inner && context->home.poisons) unpoison_held(&context->home, &run->frame);
     berth_store_unreserve(context->runtime->store, &run->reservation);
     context->run = run->parent;
 }
