@@ -119,4 +119,28 @@ static inline berth_step_counters exec_kit_counters(berth_runtime* runtime, cons
     return (berth_step_counters){0};
 }
 
+/// Runs ops on a device, `run`, with the n-th allocation of host memory failing, for every n until
+/// none fails: a result or an error, and nothing left behind. `run` gives its last op's result.
+static inline void exec_kit_fail_every_allocation(const char* device,
+                                                  berth_tensor* (*run)(berth_context* ctx)) {
+    const berth_option_setting settings[] = {{"device", device}, {"threads", "1"}};
+    for (size_t nth = 1;; ++nth) {
+        failing_host host;
+        failing_host_init(&host);
+        exec_kit kit;
+        assert_ok(exec_kit_open(&kit, &host.allocator, settings, 2));
+        failing_host_fail(&host, nth, false);
+        berth_tensor* result = run(kit.ctx);
+        const bool has_failed = failing_host_has_failed(&host);
+        assert_true(has_failed || result != NULL);
+        if (result == NULL) assert_int_equal(berth_context_error(kit.ctx), BERTH_ERR_OUT_OF_MEMORY);
+        berth_release(result);
+        assert_int_equal(kit.ctx->home.live_objects, 0);
+        exec_kit_close(&kit);
+        assert_int_equal(host.live_blocks, 0);
+        assert_false(host.mismatch);
+        if (!has_failed) return;
+    }
+}
+
 #endif // BERTH_TEST_EXEC_KIT_H

@@ -509,31 +509,10 @@ static berth_tensor* run_all(berth_context* ctx) {
     return berth_outer(ctx, berth_move(x), berth_move(y));
 }
 
-static void fail_every_allocation(const char* device) {
-    const berth_option_setting settings[] = {{"device", device}, {"threads", "1"}};
-    for (size_t nth = 1;; ++nth) {
-        failing_host host;
-        failing_host_init(&host);
-        exec_kit kit;
-        if (exec_kit_open(&kit, &host.allocator, settings, 2) != BERTH_OK) fail();
-        failing_host_fail(&host, nth, false);
-        berth_tensor* result = run_all(kit.ctx);
-        const bool has_failed = failing_host_has_failed(&host);
-        assert_true(has_failed || result != NULL);
-        if (result == NULL) assert_int_equal(berth_context_error(kit.ctx), BERTH_ERR_OUT_OF_MEMORY);
-        berth_release(result);
-        assert_int_equal(kit.ctx->home.live_objects, 0);
-        exec_kit_close(&kit);
-        assert_int_equal(host.live_blocks, 0);
-        assert_false(host.mismatch);
-        if (!has_failed) return;
-    }
-}
-
 static void a_failed_allocation_leaves_nothing_behind(void** state) {
     (void)state;
-    fail_every_allocation("cpu");
-    fail_every_allocation("sim");
+    exec_kit_fail_every_allocation("cpu", run_all);
+    exec_kit_fail_every_allocation("sim", run_all);
 }
 
 int main(void) {
