@@ -16,6 +16,12 @@ uint64_t berth_clock_now_ns(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+uint64_t berth_clock_thread_ns(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
 void berth_clock_set_source(const berth_clock_source* source) {
     atomic_store_explicit(&current, source, memory_order_release);
 }

@@ -14,6 +14,9 @@ typedef struct berth_clock_source {
 /// Nanoseconds since some moment; never runs backwards.
 uint64_t berth_clock_now_ns(void);
 
+/// CPU time of the calling thread; 0 where the system does not tell. Not replaced.
+uint64_t berth_clock_thread_ns(void);
+
 /// For tests: takes the time from `source` (borrowed, lives until replaced), or from the system
 /// again if NULL.
 void berth_clock_set_source(const berth_clock_source* source);

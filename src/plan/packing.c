@@ -10,6 +10,8 @@
 
 /// Above this many items a rule is quadratic in practice; only the cheapest ones run.
 #define MANY_ITEMS 8192u
+/// Rounds of repair after the fixed orders, each about as costly as one order.
+#define REPAIR_ROUNDS 20u
 
 /// Carves `count` items of `bytes` each from the block being measured (NULL) or handed out.
 static void* carve(char** block, size_t* total, size_t count, size_t bytes) {
@@ -140,9 +142,9 @@ static void run_order(berth_packer* self, berth_packing_order order) {
 /// Repairs a packing that is above the lower bound: the item that ended up too high was placed too
 /// late, so the next round places it earlier.
 /// Source: squeaky wheel optimisation, Joslin and Clements 1999, arXiv:1105.5454.
-static void repair(berth_packer* self, uint32_t rounds) {
+static void repair(berth_packer* self) {
     make_sequence(self, BERTH_PACKING_AREA_LOWEST);
-    for (uint32_t round = 0; round < rounds && self->peak > self->lower_bound; round++) {
+    for (uint32_t round = 0; round < REPAIR_ROUNDS && self->peak > self->lower_bound; round++) {
         const uint64_t peak = berth_packer_run_sequence(self, false);
         keep_if_better(self, peak);
         const uint32_t from = self->culprit;
@@ -183,24 +185,23 @@ static void answer(const berth_packer* self,
     };
 }
 
-static void run_portfolio(berth_packer* self, uint32_t repair_rounds) {
+static void run_portfolio(berth_packer* self) {
     const bool many = self->count > MANY_ITEMS;
     for (int order = 0; order < BERTH_PACKING_ORDER_COUNT; order++) {
         if (self->peak == self->lower_bound) return;
         if (many && order > BERTH_PACKING_AREA_LOWEST) return;
         run_order(self, (berth_packing_order)order);
     }
-    if (self->peak > self->lower_bound && repair_rounds > 0) repair(self, repair_rounds);
+    if (!many && self->peak > self->lower_bound) repair(self);
 }
 
 /// Runs the portfolio, or one order if `order` is one.
 static berth_status solve(const berth_host* host,
-                          const berth_interval* intervals,
-                          size_t count,
-                          const berth_pack_options* options,
+                          const berth_pack_problem* problem,
                           berth_packing_order order,
                           uint64_t* out_offsets,
                           berth_pack_result* out_result) {
+    const size_t count = problem->count;
     *out_result = (berth_pack_result){.proved = false};
     if (count > INT32_MAX)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "%zu buffers are more than 2^31 - 1", count);
@@ -209,12 +210,12 @@ static berth_status solve(const berth_host* host,
     if (block == NULL)
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory to pack %zu buffers", count);
     (void)lay_out(&self, block, count);
-    const berth_status status = prepare(&self, intervals, count, options->alignment);
+    const berth_status status = prepare(&self, problem->intervals, count, problem->alignment);
     if (status == BERTH_OK) {
         if (self.count == 0)
             self.peak = 0;
         else if (order == BERTH_PACKING_ORDER_COUNT)
-            run_portfolio(&self, options->repair_rounds);
+            run_portfolio(&self);
         else
             run_order(&self, order);
         answer(&self, count, out_offsets, out_result);
@@ -224,39 +225,28 @@ static berth_status solve(const berth_host* host,
 }
 
 berth_status berth_packing_solve(const berth_host* host,
-                                 const berth_interval* intervals,
-                                 size_t count,
+                                 const berth_pack_problem* problem,
                                  const berth_pack_options* options,
                                  uint64_t* out_offsets,
                                  berth_pack_result* out_result) {
-    static const berth_pack_options defaults = {.alignment = 1};
-    return solve(host,
-                 intervals,
-                 count,
-                 options == NULL ? &defaults : options,
-                 BERTH_PACKING_ORDER_COUNT,
-                 out_offsets,
-                 out_result);
+    (void)options;
+    return solve(host, problem, BERTH_PACKING_ORDER_COUNT, out_offsets, out_result);
 }
 
 berth_status berth_packing_solve_order(const berth_host* host,
-                                       const berth_interval* intervals,
-                                       size_t count,
-                                       uint64_t alignment,
+                                       const berth_pack_problem* problem,
                                        berth_packing_order order,
                                        uint64_t* out_offsets,
                                        berth_pack_result* out_result) {
-    const berth_pack_options options = {.alignment = alignment};
-    return solve(host, intervals, count, &options, order, out_offsets, out_result);
+    return solve(host, problem, order, out_offsets, out_result);
 }
 
-berth_status berth_pack(const berth_interval* intervals,
-                        size_t count,
+berth_status berth_pack(const berth_pack_problem* problem,
                         const berth_pack_options* options,
                         uint64_t* out_offsets,
                         berth_pack_result* out_result) {
-    if (out_result == NULL || (count > 0 && (intervals == NULL || out_offsets == NULL)))
+    if (problem == NULL || out_result == NULL ||
+        (problem->count > 0 && (problem->intervals == NULL || out_offsets == NULL)))
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "buffers, offsets or result are missing");
-    return berth_packing_solve(
-        berth_host_default(), intervals, count, options, out_offsets, out_result);
+    return berth_packing_solve(berth_host_default(), problem, options, out_offsets, out_result);
 }

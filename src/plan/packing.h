@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing solvers: the quick portfolio behind berth_pack.
+// Packing solvers: what is behind berth_pack.
 #ifndef BERTH_PLAN_PACKING_H
 #define BERTH_PLAN_PACKING_H
 
@@ -12,8 +12,7 @@
 
 /// As berth_pack, with scratch memory from `host`.
 BERTH_NODISCARD berth_status berth_packing_solve(const berth_host* host,
-                                                 const berth_interval* intervals,
-                                                 size_t count,
+                                                 const berth_pack_problem* problem,
                                                  const berth_pack_options* options,
                                                  uint64_t* out_offsets,
                                                  berth_pack_result* out_result);
@@ -35,9 +34,7 @@ typedef enum berth_packing_order {
 
 /// One rule alone, for tests and comparisons. `out_result->proved` as for berth_pack.
 BERTH_NODISCARD berth_status berth_packing_solve_order(const berth_host* host,
-                                                       const berth_interval* intervals,
-                                                       size_t count,
-                                                       uint64_t alignment,
+                                                       const berth_pack_problem* problem,
                                                        berth_packing_order order,
                                                        uint64_t* out_offsets,
                                                        berth_pack_result* out_result);

@@ -73,9 +73,11 @@ static bool nothing_overlaps(const berth_placement* placement,
         intervals[v] = (berth_interval){size, value->birth, value->death + 1};
         offsets[v] = placement->places[v].offset;
     }
-    berth_verify_result result;
-    const berth_status status = berth_verify_packing(
-        berth_host_default(), intervals, path->value_count, BERTH_PLAN_ALIGNMENT, offsets, &result);
+    const berth_pack_problem problem = {
+        .intervals = intervals, .count = path->value_count, .alignment = BERTH_PLAN_ALIGNMENT};
+    berth_pack_verdict result;
+    const berth_status status =
+        berth_verify_packing(berth_host_default(), &problem, offsets, &result);
     return status == BERTH_OK && result.valid;
 }
 

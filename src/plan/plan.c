@@ -78,6 +78,12 @@ static berth_status too_large(void) {
     return berth_fail(BERTH_ERR_OVERFLOW, "the values of the step are too large to plan");
 }
 
+static berth_pack_problem problem_of(const berth_plan_workspace* self, const berth_path* path) {
+    return (berth_pack_problem){.intervals = self->intervals,
+                                .count = path->value_count,
+                                .alignment = BERTH_PLAN_ALIGNMENT};
+}
+
 /// Packs at frame_sizes into `offsets` and verifies.
 static berth_status pack(berth_plan_workspace* self,
                          const berth_path* path,
@@ -86,13 +92,11 @@ static berth_status pack(berth_plan_workspace* self,
     for (uint32_t v = 0; v < path->value_count; v++)
         self->intervals[v] = (berth_interval){
             self->frame_sizes[v], path->values[v].birth, path->values[v].death + 1};
-    const berth_pack_options options = {.alignment = BERTH_PLAN_ALIGNMENT};
+    const berth_pack_problem problem = problem_of(self, path);
     berth_pack_result packed;
-    BERTH_TRY(berth_packing_solve(
-        self->host, self->intervals, path->value_count, &options, offsets, &packed));
-    berth_verify_result verified;
-    BERTH_TRY(berth_verify_packing(
-        self->host, self->intervals, path->value_count, BERTH_PLAN_ALIGNMENT, offsets, &verified));
+    BERTH_TRY(berth_packing_solve(self->host, &problem, NULL, offsets, &packed));
+    berth_pack_verdict verified;
+    BERTH_TRY(berth_verify_packing(self->host, &problem, offsets, &verified));
     BERTH_CHECK(2, verified.valid && verified.peak == packed.peak);
     if (!verified.valid)
         return berth_fail(BERTH_ERR_INTERNAL,
@@ -108,13 +112,9 @@ static berth_status verify_relation(berth_plan_workspace* self,
                                     const berth_path* path,
                                     const berth_relation* relation) {
     berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
-    berth_verify_result verified;
-    BERTH_TRY(berth_verify_packing(self->host,
-                                   self->intervals,
-                                   path->value_count,
-                                   BERTH_PLAN_ALIGNMENT,
-                                   self->offsets,
-                                   &verified));
+    berth_pack_verdict verified;
+    const berth_pack_problem problem = problem_of(self, path);
+    BERTH_TRY(berth_verify_packing(self->host, &problem, self->offsets, &verified));
     BERTH_CHECK(2, verified.valid);
     if (verified.valid) return BERTH_OK;
     return berth_fail(BERTH_ERR_INTERNAL,

@@ -20,7 +20,7 @@ static int compare_starts(const void* left, const void* right) {
     return (a->start > b->start) - (a->start < b->start);
 }
 
-static void reject(berth_verify_result* result, uint32_t first, uint32_t second) {
+static void reject(berth_pack_verdict* result, uint32_t first, uint32_t second) {
     if (!result->valid) return; // the first fault is reported
     result->valid = false;
     result->first = first;
@@ -39,7 +39,7 @@ static size_t drop_ended(sweep_item* alive, size_t count, uint32_t now, uint64_t
     return kept;
 }
 
-static void sweep(sweep_item* items, size_t count, sweep_item* alive, berth_verify_result* result) {
+static void sweep(sweep_item* items, size_t count, sweep_item* alive, berth_pack_verdict* result) {
     size_t alive_count = 0;
     uint64_t live = 0;
     uint32_t next_end = 0; // no item alive ends before it
@@ -63,12 +63,13 @@ static void sweep(sweep_item* items, size_t count, sweep_item* alive, berth_veri
 }
 
 berth_status berth_verify_packing(const berth_host* host,
-                                  const berth_interval* intervals,
-                                  size_t count,
-                                  uint64_t alignment,
+                                  const berth_pack_problem* problem,
                                   const uint64_t* offsets,
-                                  berth_verify_result* out_result) {
-    *out_result = (berth_verify_result){.valid = true};
+                                  berth_pack_verdict* out_result) {
+    const berth_interval* intervals = problem->intervals;
+    const size_t count = problem->count;
+    const uint64_t alignment = problem->alignment == 0 ? 1 : problem->alignment;
+    *out_result = (berth_pack_verdict){.valid = true};
     sweep_item* items = berth_host_calloc(host, count * 2 + 1, sizeof *items);
     if (items == NULL)
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory to check %zu buffers", count);
@@ -91,4 +92,14 @@ berth_status berth_verify_packing(const berth_host* host,
     sweep(items, kept, items + count, out_result);
     berth_host_free(host, items);
     return BERTH_OK;
+}
+
+berth_status berth_pack_verify(const berth_pack_problem* problem,
+                               const uint64_t* offsets,
+                               berth_pack_verdict* out_verdict) {
+    if (out_verdict != NULL) *out_verdict = (berth_pack_verdict){.valid = false};
+    if (problem == NULL || out_verdict == NULL ||
+        (problem->count > 0 && (problem->intervals == NULL || offsets == NULL)))
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "buffers, offsets or verdict are missing");
+    return berth_verify_packing(berth_host_default(), problem, offsets, out_verdict);
 }

@@ -243,15 +243,17 @@ static void settings_that_are_missing_are_refused(void** state) {
 static void a_packing_without_its_arrays_is_refused(void** state) {
     (void)state;
     const berth_interval interval = {.size = 1, .start = 0, .end = 1};
+    const berth_pack_problem none = {.count = 0};
+    const berth_pack_problem missing = {.count = 1};
+    const berth_pack_problem one = {.intervals = &interval, .count = 1};
     uint64_t offset;
     berth_pack_result result;
+    assert_fails(berth_pack(NULL, NULL, &offset, &result), BERTH_ERR_INVALID_ARGUMENT, "missing");
     assert_fails(
-        berth_pack(NULL, 1, NULL, &offset, &result), BERTH_ERR_INVALID_ARGUMENT, "missing");
-    assert_fails(
-        berth_pack(&interval, 1, NULL, NULL, &result), BERTH_ERR_INVALID_ARGUMENT, "missing");
-    assert_fails(
-        berth_pack(&interval, 1, NULL, &offset, NULL), BERTH_ERR_INVALID_ARGUMENT, "missing");
-    assert_ok(berth_pack(NULL, 0, NULL, NULL, &result));
+        berth_pack(&missing, NULL, &offset, &result), BERTH_ERR_INVALID_ARGUMENT, "missing");
+    assert_fails(berth_pack(&one, NULL, NULL, &result), BERTH_ERR_INVALID_ARGUMENT, "missing");
+    assert_fails(berth_pack(&one, NULL, &offset, NULL), BERTH_ERR_INVALID_ARGUMENT, "missing");
+    assert_ok(berth_pack(&none, NULL, NULL, &result));
 }
 
 static void a_configuration_is_not_written_to_nowhere(void** state) {

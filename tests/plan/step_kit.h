@@ -248,9 +248,10 @@ static inline step_outcome run_tape(berth_step_model* model,
         else
             replay_values(&run, trace);
         wants = outlook.placement->learn || run.late || run.report.result == BERTH_RUN_EXIT;
-        berth_verify_result verified;
-        assert_ok(berth_verify_packing(
-            host, run.intervals, trace->values.count, 64, run.offsets, &verified));
+        const berth_pack_problem problem = {
+            .intervals = run.intervals, .count = trace->values.count, .alignment = 64};
+        berth_pack_verdict verified;
+        assert_ok(berth_verify_packing(host, &problem, run.offsets, &verified));
         assert_true(verified.valid);
     } else {
         assert_int_equal(outlook.kind, BERTH_ESTIMATE_UNKNOWN);

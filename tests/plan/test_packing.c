@@ -13,6 +13,25 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
+static berth_status pack(const berth_interval* items,
+                         size_t count,
+                         uint64_t alignment,
+                         uint64_t* offsets,
+                         berth_pack_result* result) {
+    const berth_pack_problem problem = {.intervals = items, .count = count, .alignment = alignment};
+    return berth_pack(&problem, NULL, offsets, result);
+}
+
+static berth_status verify(const berth_host* host,
+                           const berth_interval* items,
+                           size_t count,
+                           uint64_t alignment,
+                           const uint64_t* offsets,
+                           berth_pack_verdict* verdict) {
+    const berth_pack_problem problem = {.intervals = items, .count = count, .alignment = alignment};
+    return berth_verify_packing(host, &problem, offsets, verdict);
+}
+
 static void random_problem(test_random* random, berth_interval* items, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const uint32_t start = (uint32_t)test_random_below(random, count + 4);
@@ -27,8 +46,8 @@ static void check(const berth_interval* items,
                   size_t count,
                   const uint64_t* offsets,
                   const berth_pack_result* result) {
-    berth_verify_result verified;
-    assert_ok(berth_verify_packing(berth_host_default(), items, count, 1, offsets, &verified));
+    berth_pack_verdict verified;
+    assert_ok(verify(berth_host_default(), items, count, 1, offsets, &verified));
     assert_true(verified.valid);
     assert_int_equal(verified.peak, result->peak);
     assert_int_equal(verified.lower_bound, result->lower_bound);
@@ -89,8 +108,7 @@ static void tiny_problems_are_packed_close_to_the_optimum_and_proofs_are_true(vo
         uint64_t offsets[6];
         random_problem(&random, items, COUNT(items));
         berth_pack_result result;
-        const berth_pack_options options = {.repair_rounds = 20};
-        assert_ok(berth_pack(items, COUNT(items), &options, offsets, &result));
+        assert_ok(pack(items, COUNT(items), 1, offsets, &result));
         check(items, COUNT(items), offsets, &result);
         exhaustive truth = {.items = items, .count = COUNT(items), .best = UINT64_MAX};
         exhaust(&truth, 0, 0);
@@ -110,17 +128,13 @@ static void every_order_gives_a_valid_packing_and_the_portfolio_is_no_worse(void
         const size_t count = 1 + (size_t)test_random_below(&random, COUNT(items));
         random_problem(&random, items, count);
         berth_pack_result best;
-        assert_ok(berth_pack(items, count, NULL, offsets, &best));
+        assert_ok(pack(items, count, 1, offsets, &best));
         check(items, count, offsets, &best);
         for (int order = 0; order < BERTH_PACKING_ORDER_COUNT; order++) {
             berth_pack_result result;
-            assert_ok(berth_packing_solve_order(berth_host_default(),
-                                                items,
-                                                count,
-                                                1,
-                                                (berth_packing_order)order,
-                                                offsets,
-                                                &result));
+            const berth_pack_problem problem = {.intervals = items, .count = count};
+            assert_ok(berth_packing_solve_order(
+                berth_host_default(), &problem, (berth_packing_order)order, offsets, &result));
             check(items, count, offsets, &result);
             assert_true(best.peak <= result.peak);
         }
@@ -136,7 +150,7 @@ static void items_with_many_neighbours_are_packed_too(void** state) {
         items[i] = (berth_interval){64 + i % 7, i, i + 3};
     items[400] = (berth_interval){1, 0, 500};
     berth_pack_result result;
-    assert_ok(berth_pack(items, COUNT(items), NULL, offsets, &result));
+    assert_ok(pack(items, COUNT(items), 1, offsets, &result));
     check(items, COUNT(items), offsets, &result);
 }
 
@@ -145,12 +159,12 @@ static void items_without_bytes_or_life_are_at_zero_and_cost_nothing(void** stat
     const berth_interval items[] = {{0, 0, 9}, {5, 3, 3}, {7, 4, 2}, {8, 0, 9}};
     uint64_t offsets[4] = {1, 1, 1, 1};
     berth_pack_result result;
-    assert_ok(berth_pack(items, COUNT(items), NULL, offsets, &result));
+    assert_ok(pack(items, COUNT(items), 1, offsets, &result));
     for (size_t i = 0; i < COUNT(items); i++)
         assert_int_equal(offsets[i], 0);
     assert_int_equal(result.peak, 8);
     assert_true(result.proved);
-    assert_ok(berth_pack(NULL, 0, NULL, offsets, &result));
+    assert_ok(pack(NULL, 0, 1, offsets, &result));
     assert_int_equal(result.peak, 0);
     assert_true(result.proved);
 }
@@ -160,7 +174,7 @@ static void lifetimes_that_only_touch_share_bytes(void** state) {
     const berth_interval items[] = {{10, 0, 4}, {10, 4, 8}};
     uint64_t offsets[2];
     berth_pack_result result;
-    assert_ok(berth_pack(items, 2, NULL, offsets, &result));
+    assert_ok(pack(items, 2, 1, offsets, &result));
     assert_int_equal(result.peak, 10);
 }
 
@@ -169,8 +183,7 @@ static void sizes_are_rounded_to_the_alignment(void** state) {
     const berth_interval items[] = {{1, 0, 2}, {65, 0, 2}, {64, 0, 2}};
     uint64_t offsets[3];
     berth_pack_result result;
-    const berth_pack_options options = {.alignment = 64};
-    assert_ok(berth_pack(items, 3, &options, offsets, &result));
+    assert_ok(pack(items, 3, 64, offsets, &result));
     assert_int_equal(result.peak, 64 + 128 + 64);
     for (int i = 0; i < 3; i++)
         assert_int_equal(offsets[i] % 64, 0);
@@ -181,9 +194,8 @@ static void bad_alignment_and_absurd_sizes_are_named_errors(void** state) {
     const berth_interval items[] = {{UINT64_C(1) << 61, 0, 2}, {(UINT64_C(1) << 61) + 1, 0, 2}};
     uint64_t offsets[2];
     berth_pack_result result;
-    const berth_pack_options odd = {.alignment = 48};
-    assert_fails(berth_pack(items, 1, &odd, offsets, &result), BERTH_ERR_INVALID_ARGUMENT, "48");
-    assert_fails(berth_pack(items, 2, NULL, offsets, &result), BERTH_ERR_OVERFLOW, "2^62");
+    assert_fails(pack(items, 1, 48, offsets, &result), BERTH_ERR_INVALID_ARGUMENT, "48");
+    assert_fails(pack(items, 2, 1, offsets, &result), BERTH_ERR_OVERFLOW, "2^62");
     assert_int_equal(result.peak, 0);
 }
 
@@ -193,7 +205,7 @@ static void among_gaps_that_keep_the_bound_recently_released_bytes_are_reused(vo
     const berth_interval items[] = {{10, 0, 2}, {10, 0, 9}, {10, 0, 4}, {10, 0, 9}, {10, 5, 7}};
     uint64_t offsets[5];
     berth_pack_result result;
-    assert_ok(berth_pack(items, COUNT(items), NULL, offsets, &result));
+    assert_ok(pack(items, COUNT(items), 1, offsets, &result));
     assert_true(result.proved);
     assert_int_equal(offsets[4], offsets[2]);
 }
@@ -208,14 +220,15 @@ static void packing_without_memory_says_so_and_repeats_exactly_with_it(void** st
     berth_interval items[50];
     uint64_t expected[COUNT(items)], offsets[COUNT(items)];
     random_problem(&random, items, COUNT(items));
+    const berth_pack_problem problem = {.intervals = items, .count = COUNT(items)};
     berth_pack_result result, again;
-    assert_ok(berth_packing_solve(host, items, COUNT(items), NULL, expected, &result));
+    assert_ok(berth_packing_solve(host, &problem, NULL, expected, &result));
     failing_host_fail(&failing, 1, false);
-    assert_int_equal(berth_packing_solve(host, items, COUNT(items), NULL, offsets, &again),
+    assert_int_equal(berth_packing_solve(host, &problem, NULL, offsets, &again),
                      BERTH_ERR_OUT_OF_MEMORY);
     // Without memory for the lists of neighbours it packs all the same, and alike.
     failing_host_fail(&failing, 2, false);
-    assert_ok(berth_packing_solve(host, items, COUNT(items), NULL, offsets, &again));
+    assert_ok(berth_packing_solve(host, &problem, NULL, offsets, &again));
     assert_memory_equal(offsets, expected, sizeof offsets);
     failing_host_fail(&failing, 0, false);
     berth_host_destroy(host);
@@ -226,23 +239,23 @@ static void the_checker_finds_overlap_misalignment_and_wrapping(void** state) {
     (void)state;
     const berth_host* host = berth_host_default();
     const berth_interval items[] = {{10, 0, 5}, {10, 4, 8}, {10, 5, 9}};
-    berth_verify_result result;
+    berth_pack_verdict result;
     const uint64_t overlapping[] = {0, 9, 20};
-    assert_ok(berth_verify_packing(host, items, 3, 1, overlapping, &result));
+    assert_ok(verify(host, items, 3, 1, overlapping, &result));
     assert_false(result.valid);
     assert_int_equal(result.first, 0);
     assert_int_equal(result.second, 1);
     const uint64_t touching[] = {0, 10, 0};
-    assert_ok(berth_verify_packing(host, items, 3, 1, touching, &result));
+    assert_ok(verify(host, items, 3, 1, touching, &result));
     assert_true(result.valid);
     assert_int_equal(result.peak, 20);
     assert_int_equal(result.lower_bound, 20);
     const uint64_t misaligned[] = {0, 10, 24};
-    assert_ok(berth_verify_packing(host, items, 3, 8, misaligned, &result));
+    assert_ok(verify(host, items, 3, 8, misaligned, &result));
     assert_false(result.valid);
     assert_int_equal(result.first, result.second);
     const uint64_t wrapping[] = {UINT64_MAX - 3, 0, 0};
-    assert_ok(berth_verify_packing(host, items, 3, 1, wrapping, &result));
+    assert_ok(verify(host, items, 3, 1, wrapping, &result));
     assert_false(result.valid);
 }
 
@@ -277,7 +290,7 @@ static double ratio_of(const char* shared, const char* file, size_t expected) {
     const size_t count = load_csv(path, items, COUNT(items));
     assert_int_equal(count, expected);
     berth_pack_result result;
-    assert_ok(berth_pack(items, count, NULL, offsets, &result));
+    assert_ok(pack(items, count, 1, offsets, &result));
     check(items, count, offsets, &result);
     return (double)result.peak / (double)result.lower_bound;
 }

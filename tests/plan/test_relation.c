@@ -32,8 +32,8 @@ static void make_problem(problem* self, test_random* random) {
             (berth_interval){size, now, now + 1 + (uint32_t)test_random_below(random, life)};
     }
     berth_pack_result result;
-    assert_ok(berth_packing_solve(
-        berth_host_default(), self->items, self->count, NULL, self->offsets, &result));
+    const berth_pack_problem packed = {.intervals = self->items, .count = self->count};
+    assert_ok(berth_packing_solve(berth_host_default(), &packed, NULL, self->offsets, &result));
 }
 
 static bool is_valid(const problem* self, const uint64_t* sizes, const uint64_t* offsets) {
@@ -42,8 +42,9 @@ static bool is_valid(const problem* self, const uint64_t* sizes, const uint64_t*
         items[i] = self->items[i];
         items[i].size = sizes[i];
     }
-    berth_verify_result result;
-    assert_ok(berth_verify_packing(berth_host_default(), items, self->count, 1, offsets, &result));
+    const berth_pack_problem packed = {.intervals = items, .count = self->count};
+    berth_pack_verdict result;
+    assert_ok(berth_verify_packing(berth_host_default(), &packed, offsets, &result));
     return result.valid;
 }
 
