@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of a step model, shared by its files: step_model.c (life, keys, the calls),
+// step_prepare.c (what a run will need), step_learn.c (what a run has shown).
+#ifndef BERTH_PLAN_STEP_MODEL_IMPL_H
+#define BERTH_PLAN_STEP_MODEL_IMPL_H
+
+#include "base/thread.h"
+#include "plan/bucket.h"
+#include "plan/plan.h"
+#include "plan/plan_cache.h"
+#include "plan/step_model.h"
+
+#define BERTH_BINDINGS_MAX 64u
+
+/// A path of a step with what was learned on it.
+typedef struct berth_known_path {
+    uint32_t id;
+    berth_path_version* version;
+    berth_size_model sizes;
+    uint64_t last_taken; ///< by the model's clock of runs
+    bool learning;       ///< placements ask for the sizes of runs that would tell hypotheses apart
+    bool want_next;      ///< the next run's sizes are wanted in any case
+    uint32_t quiet_runs;
+    uint64_t relearn_after; ///< by the model's clock
+    uint64_t relearn_gap;
+} berth_known_path;
+
+struct berth_step_model {
+    const berth_host* host;
+    char* name;
+    berth_mutex lock; ///< guards all below
+    bool lock_made;
+    berth_plan_policy policy;
+    berth_bucket_policy buckets;
+    char** binding_names; ///< [binding_count] fixed by the first run that is learned
+    uint32_t binding_count;
+    bool names_known;
+    bool ended; ///< planning ended: too many side exits in a row
+    uint32_t exits_in_row;
+    uint32_t next_path_id;
+    uint64_t clock;          ///< runs that ended
+    berth_known_path* paths; ///< [policy.max_paths]
+    uint32_t path_count;
+    berth_plan_cache cache;
+    berth_plan_workspace workspace;
+    berth_step_counters counters;
+};
+
+/// A way to ask: begin plans and remembers, estimate leaves no trace.
+typedef struct berth_plan_inquiry {
+    bool remember;
+    bool made_plan;
+    bool evaluated;
+    uint64_t plan_ns; ///< a memo hit does not look at the clock
+} berth_plan_inquiry;
+
+/// Fills the outlook at `values` [binding_count]: UNKNOWN if nothing applies or memory runs out.
+/// Needs the lock.
+void berth_step_model_look_out(berth_step_model* model,
+                               const int64_t* values,
+                               berth_plan_inquiry* inquiry,
+                               berth_outlook* out);
+
+/// Learns from the end of a run and counts it. Needs the lock.
+void berth_step_model_take_report(berth_step_model* model,
+                                  const berth_shape_key* key,
+                                  const int64_t* values,
+                                  const berth_run_report* report);
+
+/// Fixes names and order of the bindings by the first run. False without memory.
+bool berth_step_model_learn_names(berth_step_model* model, const berth_shape_key* key);
+
+/// Forgets path `at`, with its plans. Replays under way keep their version.
+void berth_step_model_forget_path(berth_step_model* model, uint32_t at);
+
+/// Host memory of all paths and their size models.
+uint64_t berth_step_model_path_bytes(const berth_step_model* model);
+
+/// The time by the policy's clock; 0 without one.
+static inline uint64_t berth_step_model_now(const berth_step_model* model) {
+    return model->policy.now_ns != NULL ? model->policy.now_ns() : 0;
+}
+
+#endif // BERTH_PLAN_STEP_MODEL_IMPL_H
