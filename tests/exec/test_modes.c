@@ -85,12 +85,14 @@ static void poison_changes_no_result(void** state) {
     (void)state;
     static const char* const values[] = {"free", "alloc", "both"};
     static const char* const devices[] = {"cpu", "sim"};
-    const berth_option_setting reference[] = {{"threads", "1"}, {"mode", "pool"}};
     for (uint64_t seed = 1; seed <= PROGRAMS; ++seed) {
-        const program_result expected = program_run(seed, RUNS, reference, 2);
-        const berth_option_setting settings[] = {
-            {"threads", "1"}, {"poison", values[seed % 3]}, {"device", devices[seed % 2]}};
-        const program_result result = program_run(seed, RUNS, settings, 3);
+        const program_result expected = program_run(seed, RUNS, &program_reference);
+        const program_way way = {
+            "poison",
+            {{"threads", "1"}, {"poison", values[seed % 3]}, {"device", devices[seed % 2]}},
+            3,
+            false};
+        const program_result result = program_run(seed, RUNS, &way);
         if (result.failure[0] != '\0') fail_msg("program %u: %s", (unsigned)seed, result.failure);
         assert_int_equal(result.digest, expected.digest);
     }

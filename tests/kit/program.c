@@ -15,6 +15,7 @@ enum {
     MAX_OPS = 24,   ///< ops a step, nested ones not counted
     LONGEST = 24,   ///< largest symbol value
     LARGEST = 2000, ///< elements of a tensor that is kept in play
+    ROUTES = 3,     ///< branches where a step is routed
 };
 
 void program_fail(program* p, const char* format, ...) {
@@ -102,11 +103,38 @@ static void drop_large(program* p) {
 
 static void run_step(program* p, uint32_t kind, uint32_t depth);
 
+/// A few ops of one of ROUTES branches, as routing by data takes them.
+static void run_route(program* p) {
+    const uint64_t salt = test_random_below(&p->structure, UINT32_MAX);
+    const test_random saved = p->structure;
+    p->structure = test_random_make(salt * ROUTES + test_random_below(&p->choices, ROUTES));
+    const uint32_t ops = 1 + program_pick(p, 4);
+    for (uint32_t i = 0; i < ops; ++i)
+        run_op(p);
+    p->structure = saved;
+}
+
+/// A tensor kept from earlier, perhaps another context's, becomes an operand.
+static void adopt_kept(program* p) {
+    berth_tensor* x = p->kept[test_random_below(&p->choices, PROGRAM_KEPT)];
+    const uint32_t slot = program_pick(p, PROGRAM_SLOTS);
+    if (x == NULL || berth_tensor_count(x) >= LARGEST) return;
+    berth_release(p->slots[slot]);
+    p->slots[slot] = berth_retain(x);
+}
+
 static void run_body(program* p, uint32_t kind, uint32_t depth) {
     const uint32_t ops = 4 + program_pick(p, MAX_OPS - 4);
     const uint32_t nest_at = program_pick(p, 2 * MAX_OPS);
     const uint32_t branch_at = program_pick(p, 3 * MAX_OPS);
+    const uint32_t route_at = program_pick(p, 2 * MAX_OPS);
+    const uint32_t adopt_at = program_pick(p, 4 * MAX_OPS);
+    const uint32_t exit_at = program_pick(p, 3 * MAX_OPS);
     for (uint32_t i = 0; i < ops; ++i) {
+        program_tamper(p);
+        if (i == exit_at && test_random_one_in(&p->choices, 2)) break;
+        if (i == route_at) run_route(p);
+        if (i == adopt_at) adopt_kept(p);
         if (i == nest_at && kind > 0 && depth < 2) run_step(p, program_pick(p, kind), depth + 1);
         if (i == branch_at && test_random_one_in(&p->choices, 3)) {
             const test_random saved = p->structure;
@@ -163,13 +191,18 @@ static void release_kept(program* p) {
     }
 }
 
+static void check_home(program* p, const berth_home* home) {
+    if (home->live_objects != 0)
+        program_fail(p, "%" PRIu64 " objects are left", home->live_objects);
+    if (home->overdue.count != 0)
+        program_fail(p, "%zu stretches are kept clear", home->overdue.count);
+    if (!berth_pool_is_valid(home->pool)) program_fail(p, "the pool is not valid");
+}
+
 /// Nothing is out, promised or mapped once everything has been given up.
 static void check_books(program* p) {
-    if (p->ctx->home.live_objects != 0)
-        program_fail(p, "%" PRIu64 " objects are left", p->ctx->home.live_objects);
-    if (p->ctx->home.overdue.count != 0)
-        program_fail(p, "%zu stretches are kept clear", p->ctx->home.overdue.count);
-    if (!berth_pool_is_valid(p->ctx->home.pool)) program_fail(p, "the pool is not valid");
+    check_home(p, &p->ctx->home);
+    check_home(p, &p->other->home);
     if (berth_context_synchronize(p->ctx) != BERTH_OK ||
         berth_context_synchronize(p->other) != BERTH_OK ||
         berth_trim(p->runtime, 0, NULL) != BERTH_OK)
@@ -196,13 +229,20 @@ static void count_steps(program* p) {
     }
 }
 
-program_result program_run(uint64_t seed,
-                           uint32_t runs,
-                           const berth_option_setting* settings,
-                           size_t count) {
-    program p = {.seed = seed, .choices = test_random_make(~seed)};
+/// The two contexts change roles: the same kinds of step run in both.
+static void swap_contexts(program* p) {
+    berth_context* ctx = p->ctx;
+    p->ctx = p->other;
+    p->other = ctx;
+}
+
+program_result program_run(uint64_t seed, uint32_t runs, const program_way* way) {
+    program p = {.seed = seed,
+                 .choices = test_random_make(~seed),
+                 .mischief = test_random_make(seed * 3 + 1),
+                 .tampers = way->tampers};
     const berth_runtime_options options = {
-        .struct_size = sizeof options, .settings = settings, .setting_count = count};
+        .struct_size = sizeof options, .settings = way->settings, .setting_count = way->count};
     if (berth_runtime_create(&options, &p.runtime) != BERTH_OK ||
         berth_context_create(p.runtime, &p.ctx) != BERTH_OK ||
         berth_context_create(p.runtime, &p.other) != BERTH_OK ||
@@ -212,6 +252,7 @@ program_result program_run(uint64_t seed,
         for (uint32_t run = 0; run < runs && p.result.failure[0] == '\0'; ++run) {
             p.n = 1 + (int64_t)test_random_below(&p.choices, LONGEST);
             p.m = test_random_one_in(&p.choices, 8) ? 5 : 3;
+            if (test_random_one_in(&p.choices, 5)) swap_contexts(&p);
             run_step(&p, (uint32_t)test_random_below(&p.choices, KINDS), 0);
             if (berth_context_error(p.ctx) != BERTH_OK)
                 program_fail(&p, "op: %s", berth_context_error_text(p.ctx));

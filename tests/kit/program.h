@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random tensor programs: steps of ops, views, moves and releases in any order, tensors kept beyond
-// their step, nested steps, branches, shapes that change at every run. What a program computes
-// depends on its seed alone, so that its digest must not depend on how memory is managed.
+// their step, nested steps, branches, early ends, two contexts that share tensors, shapes that
+// change at every run. What a program computes depends on its seed alone, so that its digest must
+// not depend on how memory is managed.
 #ifndef BERTH_TEST_PROGRAM_H
 #define BERTH_TEST_PROGRAM_H
 
 #include <stdbool.h>
 
 #include "berth/berth.h"
+#include "program_ways.h"
 
 enum { PROGRAM_MOST_OPS = 256 };
 
@@ -21,12 +23,9 @@ typedef struct program_result {
     char failure[256]; ///< "" if all checks held
 } program_result;
 
-/// Runs program `seed` with `runs` runs of its steps on a new runtime with `settings` [count], and
-/// closes everything. Checks on the way that storages that are not dead never overlap, and at the
+/// Runs program `seed` with `runs` runs of its steps on a new runtime as `way` says, and closes
+/// everything. Checks on the way that storages that are not dead never overlap, and at the
 /// end that the books balance: no object, no promise, no mapped byte is left.
-program_result program_run(uint64_t seed,
-                           uint32_t runs,
-                           const berth_option_setting* settings,
-                           size_t count);
+program_result program_run(uint64_t seed, uint32_t runs, const program_way* way);
 
 #endif // BERTH_TEST_PROGRAM_H

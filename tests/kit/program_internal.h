@@ -17,7 +17,9 @@ typedef struct program {
     berth_context* other; ///< a second context that now and then reads the first one's tensors
     const berth_op* own;  ///< an op that is registered, not built in
     uint64_t seed;
-    test_random choices;   ///< differs from run to run: lengths, branches, who is kept
+    test_random choices;  ///< differs from run to run: lengths, branches, who is kept
+    test_random mischief; ///< what is tampered with: must not matter
+    bool tampers;
     test_random structure; ///< the same at every run of a kind
     berth_tensor* slots[PROGRAM_SLOTS];
     berth_tensor* kept[PROGRAM_KEPT];
@@ -49,6 +51,9 @@ void program_put(program* p, uint32_t slot, berth_tensor* x);
 
 /// Registers the program's own op.
 berth_status program_register_own(program* p);
+
+/// Tampers with what the steps have learned, now and then, if the way says so.
+void program_tamper(program* p);
 
 /// Runs a random op, view or release on random slots.
 void program_run_op(program* p);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Endurance test of the executor: random programs, each run with its memory managed in one way
 // after another, must compute the same bits and leave nothing behind. Usage: soak-fuzz [--count N |
-// --minutes N] [--seed N]; seeds count up from the given one, so that a failure can be run alone.
+// --minutes N] [--seed N] [--ways N]; seeds count up from the given one, so that a failure can be
+// run alone; each program is run in N of the ways (all of them if not said).
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,41 +16,11 @@ enum { RUNS = 12, DEFAULT_COUNT = 1000 };
 #define NS_A_MINUTE UINT64_C(60000000000)
 #define NS_BETWEEN_LINES UINT64_C(10000000000)
 
-/// A way to manage memory: up to four settings.
-typedef struct memory_way {
-    const char* name;
-    berth_option_setting settings[4];
-    size_t count;
-} memory_way;
-
-// clang-format off
-static const memory_way reference = {
-    "cpu, pool", {{"mode", "pool"}, {"threads", "1"}}, 2};
-static const memory_way ways[] = {
-    {"cpu", {{"threads", "1"}}, 1},
-    {"cpu, two threads", {{"threads", "2"}, {"keep", "all"}}, 2},
-    {"cpu, plan, linear buckets",
-     {{"threads", "1"}, {"mode", "plan"}, {"plan_quantum", "0"}, {"buckets", "linear:8"}}, 4},
-    {"cpu, poison", {{"threads", "1"}, {"poison", "both"}, {"keep", "none"}}, 3},
-    {"cpu, small plan cache",
-     {{"threads", "1"}, {"plan_cache_bytes", "65536"}, {"paths_max", "2"},
-      {"buckets", "list:3,9"}}, 4},
-    {"cpu, short traces", {{"threads", "1"}, {"trace_max", "24"}, {"keep", "1M"}}, 3},
-    {"cpu, system", {{"threads", "1"}, {"mode", "system"}}, 2},
-    {"sim", {{"device", "sim"}}, 1},
-    {"sim, pool", {{"device", "sim"}, {"mode", "pool"}}, 2},
-    {"sim, trimmed, pow2 buckets",
-     {{"device", "sim"}, {"keep", "none"}, {"buckets", "pow2"}}, 3},
-    {"sim, plan, many paths",
-     {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4},
-};
-// clang-format on
-enum { WAYS = sizeof ways / sizeof ways[0] };
-
 typedef struct arguments {
     uint64_t count;
     uint64_t minutes;
     uint64_t seed;
+    uint64_t ways; ///< of each program
 } arguments;
 
 typedef struct tally {
@@ -61,7 +32,7 @@ typedef struct tally {
 } tally;
 
 /// False, with a line that says why, if the program did not end well.
-static bool is_sound(uint64_t seed, const memory_way* way, const program_result* result) {
+static bool is_sound(uint64_t seed, const program_way* way, const program_result* result) {
     if (result->failure[0] == '\0') return true;
     printf("program %" PRIu64 " (%s): %s\n", seed, way->name, result->failure);
     return false;
@@ -69,7 +40,7 @@ static bool is_sound(uint64_t seed, const memory_way* way, const program_result*
 
 /// False, with a line, if the way changes what the program computes.
 static bool is_the_same(uint64_t seed,
-                        const memory_way* way,
+                        const program_way* way,
                         const program_result* result,
                         const program_result* expected) {
     if (result->digest == expected->digest && result->ops == expected->ops) return true;
@@ -77,7 +48,7 @@ static bool is_the_same(uint64_t seed,
            " after %" PRIu64 " ops, not %016" PRIx64 " after %" PRIu64 "\n",
            seed,
            way->name,
-           reference.name,
+           program_reference.name,
            result->digest,
            result->ops,
            expected->digest,
@@ -85,14 +56,17 @@ static bool is_the_same(uint64_t seed,
     return false;
 }
 
-/// Runs one program in all ways.
-static void run_program(uint64_t seed, tally* t) {
-    const program_result expected = program_run(seed, RUNS, reference.settings, reference.count);
-    bool is_good = is_sound(seed, &reference, &expected);
-    for (size_t i = 0; is_good && i < WAYS; ++i) {
-        const program_result result = program_run(seed, RUNS, ways[i].settings, ways[i].count);
-        is_good =
-            is_sound(seed, &ways[i], &result) && is_the_same(seed, &ways[i], &result, &expected);
+/// Runs one program in some of the ways, which change from program to program.
+static void run_program(uint64_t seed, uint64_t most, tally* t) {
+    size_t way_count;
+    const program_way* ways = program_ways(&way_count);
+    if (most > way_count) most = way_count;
+    const program_result expected = program_run(seed, RUNS, &program_reference);
+    bool is_good = is_sound(seed, &program_reference, &expected);
+    for (uint64_t i = 0; is_good && i < most; ++i) {
+        const program_way* way = &ways[(seed * most + i) % way_count];
+        const program_result result = program_run(seed, RUNS, way);
+        is_good = is_sound(seed, way, &result) && is_the_same(seed, way, &result, &expected);
         t->ops += result.ops;
         t->hits += result.hits;
         t->exits += result.exits;
@@ -101,11 +75,12 @@ static void run_program(uint64_t seed, tally* t) {
 }
 
 static bool parse(int count, char** words, arguments* out) {
-    *out = (arguments){.seed = 1};
+    *out = (arguments){.seed = 1, .ways = UINT64_MAX};
     for (int i = 1; i < count; i += 2) {
         uint64_t* target = strcmp(words[i], "--count") == 0     ? &out->count
                            : strcmp(words[i], "--minutes") == 0 ? &out->minutes
                            : strcmp(words[i], "--seed") == 0    ? &out->seed
+                           : strcmp(words[i], "--ways") == 0    ? &out->ways
                                                                 : NULL;
         char* end = NULL;
         if (target == NULL || i + 1 == count) return false;
@@ -131,7 +106,7 @@ static void print_progress(const tally* t, uint64_t seed) {
 int main(int count, char** words) {
     arguments given;
     if (!parse(count, words, &given)) {
-        (void)fprintf(stderr, "usage: soak-fuzz [--count N | --minutes N] [--seed N]\n");
+        (void)fprintf(stderr, "usage: soak-fuzz [--count N | --minutes N] [--seed N] [--ways N]\n");
         return 2;
     }
     // steps that leave their plans are what the programs are for, not news
@@ -144,7 +119,7 @@ int main(int count, char** words) {
         const bool is_over = given.count > 0 ? seed - given.seed == given.count
                                              : now_ns - begin_ns >= given.minutes * NS_A_MINUTE;
         if (is_over) break;
-        run_program(seed, &t);
+        run_program(seed, given.ways, &t);
         if (now_ns - line_ns < NS_BETWEEN_LINES) continue;
         print_progress(&t, seed);
         line_ns = now_ns;

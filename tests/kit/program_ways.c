@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of ways.
+#include "program_ways.h"
+
+// clang-format off
+const program_way program_reference = {
+    "cpu, pool", {{"mode", "pool"}, {"threads", "1"}}, 2, false};
+
+static const program_way ways[] = {
+    {"cpu", {{"threads", "1"}}, 1, false},
+    {"sim", {{"device", "sim"}}, 1, false},
+    {"cpu, tampered with", {{"threads", "1"}, {"mode", "plan"}}, 2, true},
+    {"sim, trimmed, pow2 buckets",
+     {{"device", "sim"}, {"keep", "none"}, {"buckets", "pow2"}}, 3, false},
+    {"cpu, plan, linear buckets",
+     {{"threads", "1"}, {"mode", "plan"}, {"plan_quantum", "0"}, {"buckets", "linear:8"}}, 4,
+     false},
+    {"sim, tampered with, many paths",
+     {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4, true},
+    {"cpu, two threads", {{"threads", "2"}, {"keep", "all"}}, 2, false},
+    {"cpu, poison", {{"threads", "1"}, {"poison", "both"}, {"keep", "none"}}, 3, false},
+    {"cpu, small plan cache",
+     {{"threads", "1"}, {"plan_cache_bytes", "65536"}, {"paths_max", "2"},
+      {"buckets", "list:3,9"}}, 4, false},
+    {"cpu, short traces", {{"threads", "1"}, {"trace_max", "24"}, {"keep", "1M"}}, 3, false},
+    {"cpu, system", {{"threads", "1"}, {"mode", "system"}}, 2, false},
+    {"sim, pool", {{"device", "sim"}, {"mode", "pool"}}, 2, false},
+    {"sim, plan, many paths",
+     {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4, false},
+};
+// clang-format on
+
+const program_way* program_ways(size_t* out_count) {
+    *out_count = sizeof ways / sizeof ways[0];
+    return ways;
+}
