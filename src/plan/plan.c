@@ -60,6 +60,34 @@ void berth_plan_workspace_fini(berth_plan_workspace* self) {
     *self = (berth_plan_workspace){.host = self->host};
 }
 
+berth_status berth_plan_create(const berth_host* host,
+                               berth_relation* relation,
+                               uint64_t peak_bytes,
+                               uint64_t lower_bound_bytes,
+                               berth_plan_tier tier,
+                               berth_plan** out_plan) {
+    *out_plan = berth_host_alloc(host, sizeof **out_plan);
+    if (*out_plan == NULL) {
+        berth_relation_destroy(relation, host);
+        return no_memory();
+    }
+    **out_plan = (berth_plan){.relation = relation,
+                              .peak_bytes = peak_bytes,
+                              .lower_bound_bytes = lower_bound_bytes,
+                              .tier = tier};
+    return BERTH_OK;
+}
+
+void berth_plan_destroy(berth_plan* plan, const berth_host* host) {
+    if (plan == NULL) return;
+    berth_relation_destroy(plan->relation, host);
+    berth_host_free(host, plan);
+}
+
+size_t berth_plan_query_bytes(const berth_plan* plan) {
+    return sizeof *plan + berth_relation_query_bytes(plan->relation);
+}
+
 static bool is_pooled(const berth_trace_value* value) {
     return (value->flags & BERTH_VALUE_ESCAPES) != 0;
 }
@@ -88,30 +116,29 @@ static berth_pack_problem problem_of(const berth_plan_workspace* self, const ber
 static berth_status pack(berth_plan_workspace* self,
                          const berth_path* path,
                          uint64_t* offsets,
-                         uint64_t* out_peak) {
+                         berth_pack_result* out_packed) {
     for (uint32_t v = 0; v < path->value_count; v++)
         self->intervals[v] = (berth_interval){
             self->frame_sizes[v], path->values[v].birth, path->values[v].death + 1};
     const berth_pack_problem problem = problem_of(self, path);
-    berth_pack_result packed;
-    BERTH_TRY(berth_packing_solve(self->host, &problem, NULL, offsets, &packed));
+    BERTH_TRY(berth_packing_solve(self->host, &problem, NULL, offsets, out_packed));
     berth_pack_verdict verified;
     BERTH_TRY(berth_verify_packing(self->host, &problem, offsets, &verified));
-    BERTH_CHECK(2, verified.valid && verified.peak == packed.peak);
+    BERTH_CHECK(2, verified.valid && verified.peak == out_packed->peak);
     if (!verified.valid)
         return berth_fail(BERTH_ERR_INTERNAL,
                           "the packing lets values %u and %u overlap",
                           verified.first,
                           verified.second);
-    *out_peak = packed.peak;
     return BERTH_OK;
 }
 
 /// The relation at the sizes it was made for keeps everything apart, checked like any packing.
 static berth_status verify_relation(berth_plan_workspace* self,
                                     const berth_path* path,
-                                    const berth_relation* relation) {
-    berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
+                                    const berth_relation* relation,
+                                    uint64_t* out_peak) {
+    *out_peak = berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
     berth_pack_verdict verified;
     const berth_pack_problem problem = problem_of(self, path);
     BERTH_TRY(berth_verify_packing(self->host, &problem, self->offsets, &verified));
@@ -125,21 +152,23 @@ static berth_status verify_relation(berth_plan_workspace* self,
 
 berth_status berth_plan_make(berth_plan_workspace* self,
                              const berth_path* path,
-                             berth_relation** out_relation) {
-    *out_relation = NULL;
+                             berth_plan** out_plan) {
+    *out_plan = NULL;
     if (!split_sizes(self, path)) return too_large();
-    uint64_t peak;
-    BERTH_TRY(pack(self, path, self->offsets, &peak));
+    berth_pack_result packed;
+    BERTH_TRY(pack(self, path, self->offsets, &packed));
     berth_relation* relation;
     BERTH_TRY(berth_relation_create(
         self->host, self->intervals, path->value_count, self->offsets, &relation));
-    const berth_status status = verify_relation(self, path, relation);
+    uint64_t peak;
+    const berth_status status = verify_relation(self, path, relation, &peak);
     if (status != BERTH_OK) {
         berth_relation_destroy(relation, self->host);
         return status;
     }
-    *out_relation = relation;
-    return BERTH_OK;
+    const berth_plan_tier tier =
+        peak <= packed.lower_bound ? BERTH_PLAN_AT_LIMIT : BERTH_PLAN_QUICK;
+    return berth_plan_create(self->host, relation, peak, packed.lower_bound, tier, out_plan);
 }
 
 /// Fills live (bytes alive at each event) and pool (those planned for the pool), and the sums of
@@ -228,11 +257,11 @@ static berth_status repack(berth_plan_workspace* self,
                            berth_placement* shown,
                            bool* out_better) {
     *out_better = false;
-    uint64_t frame;
-    BERTH_TRY(pack(self, path, self->other_offsets, &frame));
+    berth_pack_result packed;
+    BERTH_TRY(pack(self, path, self->other_offsets, &packed));
     const uint64_t peak = measure_peak(self, path, self->other_offsets);
-    if (peak >= shown->peak_bytes || frame > shown->frame_bytes) return BERTH_OK;
-    shown->frame_bytes = frame;
+    if (peak >= shown->peak_bytes || packed.peak > shown->frame_bytes) return BERTH_OK;
+    shown->frame_bytes = packed.peak;
     shown->peak_bytes = peak;
     *out_better = true;
     return BERTH_OK;
@@ -240,7 +269,7 @@ static berth_status repack(berth_plan_workspace* self,
 
 berth_status berth_plan_place(berth_plan_workspace* self,
                               berth_path_version* version,
-                              const berth_relation* relation,
+                              const berth_plan* plan,
                               berth_size_answer answer,
                               berth_plan_placement** out_placement) {
     *out_placement = NULL;
@@ -249,12 +278,12 @@ berth_status berth_plan_place(berth_plan_workspace* self,
     berth_placement shown = {0};
     measure_sizes(self, path, &shown);
     bool own = false;
-    if (!is_covered(self, path, relation)) {
+    if (!is_covered(self, path, plan->relation)) {
         shown.frame_bytes = shown.peak_bytes = UINT64_MAX;
         BERTH_TRY(repack(self, path, &shown, &own));
     } else {
         shown.frame_bytes =
-            berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
+            berth_relation_evaluate(plan->relation, self->frame_sizes, self->tops, self->offsets);
         shown.peak_bytes = measure_peak(self, path, self->offsets);
         // Without memory for a better packing the plan's own stands.
         if (shown.peak_bytes / REPACK_NUMERATOR > shown.lower_bound_bytes / REPACK_DENOMINATOR)

@@ -7,6 +7,40 @@
 #include "plan/relation.h"
 #include "plan/size_model.h"
 
+/// How much has been tried to make a plan tight.
+typedef enum berth_plan_tier {
+    BERTH_PLAN_QUICK,    ///< made at first need, by the quick portfolio
+    BERTH_PLAN_IMPROVED, ///< a search has found a better one than the portfolio
+    BERTH_PLAN_AT_LIMIT, ///< proved, or searched for as long as it may be
+} berth_plan_tier;
+
+/// What serves a path in one bucket.
+typedef struct berth_plan {
+    berth_relation* relation;   ///< owned
+    uint64_t peak_bytes;        ///< of the frame at the bucket's corner
+    uint64_t lower_bound_bytes; ///< of any frame there
+    berth_plan_tier tier;
+} berth_plan;
+
+/// Makes a plan that owns `relation`, also if it fails.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY.
+BERTH_NODISCARD berth_status berth_plan_create(const berth_host* host,
+                                               berth_relation* relation,
+                                               uint64_t peak_bytes,
+                                               uint64_t lower_bound_bytes,
+                                               berth_plan_tier tier,
+                                               berth_plan** out_plan);
+/// Accepts NULL.
+void berth_plan_destroy(berth_plan* plan, const berth_host* host);
+
+/// Bytes of host memory it takes.
+size_t berth_plan_query_bytes(const berth_plan* plan);
+
+/// True if no frame at the corner could be smaller.
+static inline bool berth_plan_is_proved(const berth_plan* plan) {
+    return plan->peak_bytes <= plan->lower_bound_bytes;
+}
+
 /// A placement with what the planner keeps beside it. Immutable but for the count.
 typedef struct berth_plan_placement {
     berth_placement shown;       ///< first member: what replays see
@@ -38,19 +72,18 @@ BERTH_NODISCARD berth_status berth_plan_workspace_reserve(berth_plan_workspace* 
                                                           const berth_path* path);
 void berth_plan_workspace_fini(berth_plan_workspace* self);
 
-/// Packs the values of `path` at `self->sizes` (the bucket's corner) and makes the relation,
-/// verified.
+/// Packs the values of `path` at `self->sizes` (the bucket's corner) and makes the plan, verified.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to plan.
 BERTH_NODISCARD berth_status berth_plan_make(berth_plan_workspace* self,
                                              const berth_path* path,
-                                             berth_relation** out_relation);
+                                             berth_plan** out_plan);
 
-/// Evaluates `relation` at `self->sizes`. Where it needs clearly more than the lower bound, this
+/// Evaluates `plan` at `self->sizes`. Where it needs clearly more than the lower bound, this
 /// shape alone is packed afresh and the better is taken. `*out_placement` has one reference.
 /// Errors: as berth_plan_make.
 BERTH_NODISCARD berth_status berth_plan_place(berth_plan_workspace* self,
                                               berth_path_version* version,
-                                              const berth_relation* relation,
+                                              const berth_plan* plan,
                                               berth_size_answer answer,
                                               berth_plan_placement** out_placement);
 

@@ -17,7 +17,7 @@ struct berth_cache_entry {
     uint64_t hits;
     uint64_t used; ///< when, by the cache's clock: breaks ties
     size_t bytes;
-    berth_relation* relation;
+    berth_plan* plan;
     berth_plan_placement* placement;
     uint64_t serial;      ///< of this entry, never 0
     uint64_t plan_serial; ///< of the plan behind a placement, which may be gone; 0: none
@@ -70,7 +70,7 @@ static void remove_at(berth_plan_cache* self, berth_cache_entry** link) {
     self->bytes -= entry->bytes;
     self->entry_count--;
     self->live[entry->kind]--;
-    berth_relation_destroy(entry->relation, self->host);
+    berth_plan_destroy(entry->plan, self->host);
     berth_plan_placement_release(entry->placement, self->host);
     berth_host_free(self->host, entry);
 }
@@ -171,11 +171,11 @@ void berth_plan_cache_fini(berth_plan_cache* self) {
     self->slot_count = 0;
 }
 
-berth_relation* berth_plan_cache_find_plan(berth_plan_cache* self,
-                                           const berth_cache_key* key,
-                                           bool count_hit) {
+berth_plan* berth_plan_cache_find_plan(berth_plan_cache* self,
+                                       const berth_cache_key* key,
+                                       bool count_hit) {
     berth_cache_entry* entry = find(self, key, count_hit);
-    return entry != NULL ? entry->relation : NULL;
+    return entry != NULL ? entry->plan : NULL;
 }
 
 berth_plan_placement* berth_plan_cache_find_placement(berth_plan_cache* self,
@@ -187,10 +187,10 @@ berth_plan_placement* berth_plan_cache_find_placement(berth_plan_cache* self,
 
 bool berth_plan_cache_insert_plan(berth_plan_cache* self,
                                   const berth_cache_key* key,
-                                  berth_relation* relation,
+                                  berth_plan* plan,
                                   uint64_t cost) {
-    berth_cache_entry* entry = insert(self, key, berth_relation_query_bytes(relation), cost);
-    if (entry != NULL) entry->relation = relation;
+    berth_cache_entry* entry = insert(self, key, berth_plan_query_bytes(plan), cost);
+    if (entry != NULL) entry->plan = plan;
     return entry != NULL;
 }
 

@@ -7,7 +7,7 @@
 #include "plan/plan.h"
 
 typedef enum berth_cache_kind {
-    BERTH_CACHE_PLAN,      ///< a relation, keyed by the upper ends of a bucket
+    BERTH_CACHE_PLAN,      ///< a plan, keyed by the upper ends of a bucket
     BERTH_CACHE_PLACEMENT, ///< a placement, keyed by the shape rounded up to the quantum
     BERTH_CACHE_KIND_COUNT,
 } berth_cache_kind;
@@ -39,21 +39,21 @@ typedef struct berth_plan_cache {
 
 void berth_plan_cache_fini(berth_plan_cache* self);
 
-/// The relation or placement at `key`, borrowed until the next insertion or drop; NULL: none.
+/// The plan or placement at `key`, borrowed until the next insertion or drop; NULL: none.
 /// With `count_hit` the entry is worth more, and so is the plan behind a placement.
-berth_relation* berth_plan_cache_find_plan(berth_plan_cache* self,
-                                           const berth_cache_key* key,
-                                           bool count_hit);
+berth_plan* berth_plan_cache_find_plan(berth_plan_cache* self,
+                                       const berth_cache_key* key,
+                                       bool count_hit);
 berth_plan_placement* berth_plan_cache_find_placement(berth_plan_cache* self,
                                                       const berth_cache_key* key,
                                                       bool count_hit);
 
-/// Keeps `relation` (then owned) or a reference to `placement`, made from the plan at `plan_key`.
+/// Keeps `plan` (then owned) or a reference to `placement`, made from the plan at `plan_key`.
 /// `cost` is the time it took, in any unit that is the same for all. False: no room or no memory;
 /// then nothing is kept.
 bool berth_plan_cache_insert_plan(berth_plan_cache* self,
                                   const berth_cache_key* key,
-                                  berth_relation* relation,
+                                  berth_plan* plan,
                                   uint64_t cost);
 bool berth_plan_cache_insert_placement(berth_plan_cache* self,
                                        const berth_cache_key* key,

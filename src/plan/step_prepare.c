@@ -44,41 +44,39 @@ static berth_cache_key plan_key_of(const berth_known_path* path, const shape_box
     return (berth_cache_key){BERTH_CACHE_PLAN, path->id, path->sizes.symbol_count, box->plan_key};
 }
 
-/// The relation for the bucket of `box`; `*out_owned`: the caller destroys it.
-static berth_relation* find_plan(berth_step_model* model,
-                                 berth_known_path* path,
-                                 const shape_box* box,
-                                 berth_plan_inquiry* inquiry,
-                                 bool* out_owned) {
+/// The plan for the bucket of `box`; `*out_owned`: the caller destroys it.
+static berth_plan* find_plan(berth_step_model* model,
+                             berth_known_path* path,
+                             const shape_box* box,
+                             berth_plan_inquiry* inquiry,
+                             bool* out_owned) {
     *out_owned = false;
     const berth_cache_key key = plan_key_of(path, box);
-    berth_relation* relation = berth_plan_cache_find_plan(&model->cache, &key, inquiry->remember);
-    if (relation != NULL) return relation;
+    berth_plan* plan = berth_plan_cache_find_plan(&model->cache, &key, inquiry->remember);
+    if (plan != NULL) return plan;
     const uint64_t begin = berth_step_model_now(model);
     (void)berth_size_model_evaluate(
         &path->sizes, box->bucket_lo, box->bucket_hi, box->bucket_hi, model->workspace.sizes);
-    if (berth_plan_make(&model->workspace, &path->version->shown, &relation) != BERTH_OK)
-        return NULL;
+    if (berth_plan_make(&model->workspace, &path->version->shown, &plan) != BERTH_OK) return NULL;
     const uint64_t cost = cost_since(model, begin, path->sizes.value_count * UINT64_C(16));
     if (inquiry->remember) {
         inquiry->made_plan = true;
         model->counters.plans++;
     }
     *out_owned =
-        !inquiry->remember || !berth_plan_cache_insert_plan(&model->cache, &key, relation, cost);
-    return relation;
+        !inquiry->remember || !berth_plan_cache_insert_plan(&model->cache, &key, plan, cost);
+    return plan;
 }
 
 static berth_plan_placement* evaluate_plan(berth_step_model* model,
                                            berth_known_path* path,
                                            const shape_box* box,
-                                           const berth_relation* relation) {
+                                           const berth_plan* plan) {
     berth_size_answer answer = berth_size_model_evaluate(
         &path->sizes, box->lo, box->hi, box->bucket_hi, model->workspace.sizes);
     answer.learn = path->want_next || (path->learning && answer.learn);
     berth_plan_placement* placement;
-    if (berth_plan_place(&model->workspace, path->version, relation, answer, &placement) !=
-        BERTH_OK)
+    if (berth_plan_place(&model->workspace, path->version, plan, answer, &placement) != BERTH_OK)
         return NULL;
     return placement;
 }
@@ -92,11 +90,11 @@ static berth_plan_placement* make_placement(berth_step_model* model,
     if (berth_plan_workspace_reserve(&model->workspace, &path->version->shown) != BERTH_OK)
         return NULL;
     bool owned;
-    berth_relation* relation = find_plan(model, path, box, inquiry, &owned);
-    if (relation == NULL) return NULL;
+    berth_plan* plan = find_plan(model, path, box, inquiry, &owned);
+    if (plan == NULL) return NULL;
     const uint64_t evaluation = berth_step_model_now(model);
-    berth_plan_placement* placement = evaluate_plan(model, path, box, relation);
-    if (owned) berth_relation_destroy(relation, model->host);
+    berth_plan_placement* placement = evaluate_plan(model, path, box, plan);
+    if (owned) berth_plan_destroy(plan, model->host);
     if (placement == NULL || !inquiry->remember) return placement;
     inquiry->evaluated = true;
     model->counters.evaluations++;

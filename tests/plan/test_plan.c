@@ -8,7 +8,7 @@ typedef struct plan_fixture {
     step_tape tape;
     berth_path_version* version;
     berth_plan_workspace workspace;
-    berth_relation* relation;
+    berth_plan* plan;
 } plan_fixture;
 
 /// Four events with a value each; the first lives to the end, the last escapes.
@@ -37,13 +37,13 @@ static void set_sizes(plan_fixture* f, uint64_t a, uint64_t b, uint64_t c, uint6
 static berth_plan_placement* place(plan_fixture* f) {
     berth_plan_placement* placement;
     const berth_size_answer answer = {.promise = BERTH_SIZE_EXACT};
-    assert_ok(berth_plan_place(&f->workspace, f->version, f->relation, answer, &placement));
+    assert_ok(berth_plan_place(&f->workspace, f->version, f->plan, answer, &placement));
     assert_true(berth_placement_is_valid(&placement->shown));
     return placement;
 }
 
 static void fixture_fini(plan_fixture* f) {
-    berth_relation_destroy(f->relation, f->tape.host);
+    berth_plan_destroy(f->plan, f->tape.host);
     berth_plan_workspace_fini(&f->workspace);
     berth_path_version_release(f->version, f->tape.host);
     berth_trace_fini(&f->tape.trace, f->tape.host);
@@ -53,7 +53,7 @@ static void peak_bound_and_sums_follow_the_definitions(void** state) {
     (void)state;
     plan_fixture f = fixture_make();
     set_sizes(&f, 640, 128, 256, 1024);
-    assert_ok(berth_plan_make(&f.workspace, &f.version->shown, &f.relation));
+    assert_ok(berth_plan_make(&f.workspace, &f.version->shown, &f.plan));
     set_sizes(&f, 640, 128, 256, 1024);
     berth_plan_placement* placement = place(&f);
     assert_int_equal(placement->shown.sum_bytes, 2048);
@@ -71,7 +71,7 @@ static void values_that_had_no_bytes_in_the_plan_are_kept_apart_all_the_same(voi
     (void)state;
     plan_fixture f = fixture_make();
     set_sizes(&f, 640, 0, 256, 64);
-    assert_ok(berth_plan_make(&f.workspace, &f.version->shown, &f.relation));
+    assert_ok(berth_plan_make(&f.workspace, &f.version->shown, &f.plan));
     set_sizes(&f, 640, 128, 256, 64);
     berth_plan_placement_release(place(&f), f.tape.host);
     fixture_fini(&f);
@@ -83,7 +83,9 @@ static void a_shape_far_from_the_plans_is_packed_by_itself_where_that_is_better(
     // By hand: the long value rests on the third one, which is large at this shape only.
     const berth_interval intervals[] = {{64, 0, 4}, {64, 1, 2}, {64, 2, 3}, {0, 3, 4}};
     const uint64_t offsets[] = {64, 0, 0, 0};
-    assert_ok(berth_relation_create(f.tape.host, intervals, 4, offsets, &f.relation));
+    berth_relation* relation;
+    assert_ok(berth_relation_create(f.tape.host, intervals, 4, offsets, &relation));
+    assert_ok(berth_plan_create(f.tape.host, relation, 128, 128, BERTH_PLAN_QUICK, &f.plan));
     set_sizes(&f, 64, 6400, 64, 12800);
     berth_plan_placement* placement = place(&f);
     assert_int_equal(placement->shown.peak_bytes, placement->shown.lower_bound_bytes);
@@ -91,16 +93,27 @@ static void a_shape_far_from_the_plans_is_packed_by_itself_where_that_is_better(
     fixture_fini(&f);
 }
 
+static void a_plan_knows_its_peak_and_bound_and_is_at_its_limit_where_they_meet(void** state) {
+    (void)state;
+    plan_fixture f = fixture_make();
+    set_sizes(&f, 640, 128, 256, 1024);
+    assert_ok(berth_plan_make(&f.workspace, &f.version->shown, &f.plan));
+    // what escapes is not in the frame
+    assert_int_equal(f.plan->peak_bytes, 640 + 256);
+    assert_int_equal(f.plan->lower_bound_bytes, 640 + 256);
+    assert_int_equal(f.plan->tier, BERTH_PLAN_AT_LIMIT);
+    assert_true(berth_plan_is_proved(f.plan));
+    fixture_fini(&f);
+}
+
 static void sizes_that_sum_to_too_much_are_an_overflow(void** state) {
     (void)state;
     plan_fixture f = fixture_make();
     set_sizes(&f, UINT64_MAX, 64, 64, 64);
-    assert_int_equal(berth_plan_make(&f.workspace, &f.version->shown, &f.relation),
-                     BERTH_ERR_OVERFLOW);
+    assert_int_equal(berth_plan_make(&f.workspace, &f.version->shown, &f.plan), BERTH_ERR_OVERFLOW);
     set_sizes(&f, UINT64_C(1) << 61, UINT64_C(1) << 61, 64, 64);
-    assert_int_equal(berth_plan_make(&f.workspace, &f.version->shown, &f.relation),
-                     BERTH_ERR_OVERFLOW);
-    assert_null(f.relation);
+    assert_int_equal(berth_plan_make(&f.workspace, &f.version->shown, &f.plan), BERTH_ERR_OVERFLOW);
+    assert_null(f.plan);
     fixture_fini(&f);
 }
 
@@ -108,7 +121,7 @@ static void the_checker_refuses_every_wrong_number_of_a_placement(void** state) 
     (void)state;
     plan_fixture f = fixture_make();
     set_sizes(&f, 640, 128, 256, 1024);
-    assert_ok(berth_plan_make(&f.workspace, &f.version->shown, &f.relation));
+    assert_ok(berth_plan_make(&f.workspace, &f.version->shown, &f.plan));
     set_sizes(&f, 640, 128, 256, 1024);
     berth_plan_placement* placement = place(&f);
     const berth_placement good = placement->shown;
@@ -138,6 +151,7 @@ int main(void) {
         cmocka_unit_test(peak_bound_and_sums_follow_the_definitions),
         cmocka_unit_test(values_that_had_no_bytes_in_the_plan_are_kept_apart_all_the_same),
         cmocka_unit_test(a_shape_far_from_the_plans_is_packed_by_itself_where_that_is_better),
+        cmocka_unit_test(a_plan_knows_its_peak_and_bound_and_is_at_its_limit_where_they_meet),
         cmocka_unit_test(sizes_that_sum_to_too_much_are_an_overflow),
         cmocka_unit_test(the_checker_refuses_every_wrong_number_of_a_placement),
     };

@@ -10,12 +10,14 @@
 static const int64_t one_key[] = {0x6782737bea4239b9, (int64_t)0xaf56bc3b0996523bu};
 static const int64_t other_key[] = {0x6682737bea4239b9, (int64_t)0xaf56bc3b0996523au};
 
-static berth_relation* make_relation(void) {
+static berth_plan* make_plan(void) {
     const berth_interval interval = {64, 0, 1};
     const uint64_t offset = 0;
     berth_relation* relation;
     assert_ok(berth_relation_create(berth_host_default(), &interval, 1, &offset, &relation));
-    return relation;
+    berth_plan* plan;
+    assert_ok(berth_plan_create(berth_host_default(), relation, 64, 64, BERTH_PLAN_QUICK, &plan));
+    return plan;
 }
 
 static void keys_of_one_hash_have_each_their_own_plan(void** state) {
@@ -25,10 +27,10 @@ static void keys_of_one_hash_have_each_their_own_plan(void** state) {
     berth_plan_cache cache = {.host = berth_host_default(), .limit_bytes = 1 << 20};
     const berth_cache_key one = {BERTH_CACHE_PLAN, 0, 2, one_key};
     const berth_cache_key other = {BERTH_CACHE_PLAN, 0, 2, other_key};
-    berth_relation* first = make_relation();
+    berth_plan* first = make_plan();
     assert_true(berth_plan_cache_insert_plan(&cache, &one, first, 1));
     assert_null(berth_plan_cache_find_plan(&cache, &other, true));
-    berth_relation* second = make_relation();
+    berth_plan* second = make_plan();
     assert_true(berth_plan_cache_insert_plan(&cache, &other, second, 1));
     assert_ptr_equal(berth_plan_cache_find_plan(&cache, &one, true), first);
     assert_ptr_equal(berth_plan_cache_find_plan(&cache, &other, true), second);
@@ -39,13 +41,13 @@ static void path_and_length_belong_to_the_key(void** state) {
     (void)state;
     berth_plan_cache cache = {.host = berth_host_default(), .limit_bytes = 1 << 20};
     const berth_cache_key key = {BERTH_CACHE_PLAN, 0, 2, one_key};
-    berth_relation* relation = make_relation();
-    assert_true(berth_plan_cache_insert_plan(&cache, &key, relation, 1));
+    berth_plan* plan = make_plan();
+    assert_true(berth_plan_cache_insert_plan(&cache, &key, plan, 1));
     const berth_cache_key of_other_path = {BERTH_CACHE_PLAN, 1, 2, one_key};
     const berth_cache_key shorter = {BERTH_CACHE_PLAN, 0, 1, one_key};
     assert_null(berth_plan_cache_find_plan(&cache, &of_other_path, true));
     assert_null(berth_plan_cache_find_plan(&cache, &shorter, true));
-    assert_ptr_equal(berth_plan_cache_find_plan(&cache, &key, true), relation);
+    assert_ptr_equal(berth_plan_cache_find_plan(&cache, &key, true), plan);
     berth_plan_cache_fini(&cache);
 }
 
