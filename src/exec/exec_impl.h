@@ -57,6 +57,7 @@ typedef struct berth_step_entry {
 } berth_step_entry;
 
 BERTH_VEC_DEFINE(berth_binding_vec, berth_binding);
+BERTH_VEC_DEFINE(berth_step_name_vec, char*);
 
 /// Memory that lives within one event: scratch, or the frame of a nested step.
 typedef struct berth_temporary {
@@ -135,7 +136,8 @@ struct berth_runtime {
     berth_step_entry* first_step;
     berth_step_entry* last_step;
     size_t step_count;
-    berth_op* first_op; ///< the latest
+    berth_step_name_vec step_names; ///< by tag; ours. Also of steps that are only known from files
+    berth_op* first_op;             ///< the latest
     uint32_t op_count;
     berth_context* first_context;
     char buckets[BERTH_OPTION_TEXT_BYTES];

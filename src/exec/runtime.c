@@ -13,6 +13,7 @@
 #include "berth/memory.h"
 #include "device/cpu/cpu_device.h"
 #include "device/sim/sim_device.h"
+#include "exec/event_names.h"
 #include "exec/exec_impl.h"
 #include "exec/step_entry.h"
 
@@ -109,6 +110,7 @@ static void destroy(berth_runtime* runtime) {
         berth_step_entry_destroy(host, entry);
         entry = next;
     }
+    berth_runtime_forget_step_names(runtime);
     berth_runtime_destroy_ops(runtime);
     berth_pinned_destroy(runtime->pinned);
     berth_store_destroy(runtime->store);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/event_names.h"
 
 static berth_status check_desc(const berth_step_desc* desc) {
     if (desc->name == NULL || desc->name[0] == '\0')
@@ -156,14 +157,15 @@ static berth_step_entry* look_up(berth_runtime* runtime, const char* name) {
     return entry;
 }
 
-static void append(berth_runtime* runtime, berth_step_entry* entry) {
+static void append(berth_runtime* runtime, berth_step_entry* entry, uint32_t tag) {
     if (runtime->last_step != NULL) {
         runtime->last_step->next = entry;
     } else {
         runtime->first_step = entry;
     }
     runtime->last_step = entry;
-    entry->tag = (uint32_t)runtime->step_count++;
+    entry->tag = tag;
+    runtime->step_count++;
 }
 
 /// The entry called desc->name, made if it `may_create`; NULL if there is none.
@@ -175,8 +177,10 @@ static berth_status find_or_create(berth_runtime* runtime,
     berth_mutex_lock(&runtime->lock);
     berth_step_entry* entry = look_up(runtime, desc->name);
     if (entry == NULL && may_create) {
-        status = create(runtime, desc, &entry);
-        if (status == BERTH_OK) append(runtime, entry);
+        uint32_t tag;
+        status = berth_runtime_number_step(runtime, desc->name, &tag);
+        if (status == BERTH_OK) status = create(runtime, desc, &entry);
+        if (status == BERTH_OK) append(runtime, entry, tag);
     }
     berth_mutex_unlock(&runtime->lock);
     *out_entry = entry;
