@@ -29,6 +29,12 @@ typedef enum berth_estimate_kind {
     X(side_exits,        "replays that left their trace")                                      \
     X(plans,             "plans made")                                                         \
     X(plans_evicted,     "plans dropped for want of cache")                                    \
+    X(miss_new_step,     "runs without a plan ready: no path of the step was known yet")       \
+    X(miss_new_path,     "...: no known path was known to apply, or the run took a new one")   \
+    X(miss_new_bucket,   "...: nothing had been planned for the bucket")                       \
+    X(miss_evicted,      "...: its plan had made room for others")                             \
+    X(miss_model_changed, "...: sizes or deaths had been learned anew since it was planned")   \
+    X(miss_churn,        "...: the step is no longer planned")                                 \
     X(plans_live,        "plans in the cache")                                                 \
     X(plan_bytes,        "bytes of plans, models and traces")                                  \
     X(paths,             "paths known")                                                        \

@@ -81,6 +81,7 @@ typedef struct berth_run {
     bool frame_is_inner; ///< the frame lies in the parent's
     uint32_t next_event;
     uint32_t next_value;
+    berth_miss miss;                  ///< why no plan was ready
     const berth_placement* placement; ///< NULL: recorded from the start
     const berth_path* path;
     const berth_place* places; ///< the placement's

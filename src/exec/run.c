@@ -341,6 +341,7 @@ void berth_run_finish(berth_context* context, berth_run* run) {
     }
     berth_run_report report = {
         .result = result,
+        .miss = run->miss,
         .placement = run->placement,
         .trace =
             context->runtime->mode == BERTH_MODE_POOL || context->runtime->mode == BERTH_MODE_SYSTEM

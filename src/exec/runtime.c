@@ -71,6 +71,7 @@ static void read_options(berth_runtime* runtime, const berth_options* options) {
         .max_exits = runtime->mode == BERTH_MODE_PLAN ? 0 : MAX_EXITS_IN_A_ROW,
         .max_events = (uint32_t)berth_options_u64(options, BERTH_OPTION_TRACE_MAX),
         .cache_bytes = berth_options_u64(options, BERTH_OPTION_PLAN_CACHE_BYTES),
+        .cache_entries = berth_options_u64(options, BERTH_OPTION_PLAN_CACHE_ENTRIES),
         .now_ns = berth_clock_now_ns,
     };
     runtime->bypass = libc_bypass;

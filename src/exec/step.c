@@ -106,6 +106,7 @@ static berth_status begin_locked(berth_context* context, const berth_step_desc* 
     berth_outlook outlook = {0};
     if (context->runtime->mode == BERTH_MODE_AUTO || context->runtime->mode == BERTH_MODE_PLAN)
         BERTH_TRY(berth_step_model_begin(entry->model, &key, &outlook));
+    run->miss = outlook.miss;
     const berth_status status = open_run(context, run, &outlook);
     if (status != BERTH_OK) {
         berth_step_model_abandon(entry->model, outlook.placement);

@@ -63,6 +63,27 @@ static berth_cache_entry* find(berth_plan_cache* self, const berth_cache_key* ke
     return entry;
 }
 
+// ---- Ghosts.
+
+/// Notes why the plan `entry` goes. Without memory, nobody will know.
+static void haunt(berth_plan_cache* self, const berth_cache_entry* entry, berth_miss reason) {
+    if (entry->kind != BERTH_CACHE_PLAN) return;
+    if (self->ghosts == NULL)
+        self->ghosts = berth_host_calloc(self->host, BERTH_CACHE_GHOSTS, sizeof *self->ghosts);
+    if (self->ghosts == NULL) return;
+    const uint64_t changed = reason == BERTH_MISS_MODEL_CHANGED;
+    self->ghosts[entry->hash % BERTH_CACHE_GHOSTS] = (entry->hash | 1) ^ changed ^ 1;
+}
+
+berth_miss berth_plan_cache_query_miss(const berth_plan_cache* self, const berth_cache_key* key) {
+    const uint64_t hash = hash_key(key);
+    const uint64_t ghost = self->ghosts != NULL ? self->ghosts[hash % BERTH_CACHE_GHOSTS] : 0;
+    if (ghost == 0 || (ghost | 1) != (hash | 1)) return BERTH_MISS_NEW_BUCKET;
+    return (ghost & 1) != 0 ? BERTH_MISS_MODEL_CHANGED : BERTH_MISS_EVICTED;
+}
+
+// ---- Eviction.
+
 /// Takes the entry that `link` points at out of its chain and frees it.
 static void remove_at(berth_plan_cache* self, berth_cache_entry** link) {
     berth_cache_entry* entry = *link;
@@ -104,12 +125,18 @@ static void fade_hits(berth_plan_cache* self) {
             entry->hits /= 2;
 }
 
-/// Evicts until `bytes` more fit. False if they never will.
-static bool make_room(berth_plan_cache* self, uint64_t bytes) {
+static bool has_room(const berth_plan_cache* self, uint64_t bytes, size_t entries) {
+    if (self->bytes > self->limit_bytes - bytes) return false;
+    return self->limit_entries == 0 || self->entry_count + entries <= self->limit_entries;
+}
+
+/// Evicts until `entries` more of `bytes` bytes fit. False if they never will.
+static bool make_room(berth_plan_cache* self, uint64_t bytes, size_t entries) {
     if (bytes > self->limit_bytes) return false;
-    while (self->bytes > self->limit_bytes - bytes) {
+    while (!has_room(self, bytes, entries)) {
         berth_cache_entry** least = find_least(self);
         self->evicted[(*least)->kind]++;
+        haunt(self, *least, BERTH_MISS_EVICTED);
         remove_at(self, least);
         fade_hits(self);
     }
@@ -141,7 +168,7 @@ static berth_cache_entry* insert(berth_plan_cache* self,
                                  size_t payload,
                                  uint64_t cost) {
     const size_t own = sizeof(berth_cache_entry) + key->count * sizeof(int64_t);
-    if (!make_room(self, own + payload) || !grow(self)) return NULL;
+    if (!make_room(self, own + payload, 1) || !grow(self)) return NULL;
     berth_cache_entry* entry = berth_host_calloc(self->host, 1, own);
     if (entry == NULL) return NULL;
     entry->hash = hash_key(key);
@@ -167,7 +194,9 @@ void berth_plan_cache_fini(berth_plan_cache* self) {
         while (self->slots[slot] != NULL)
             remove_at(self, &self->slots[slot]);
     berth_host_free(self->host, self->slots);
+    berth_host_free(self->host, self->ghosts);
     self->slots = NULL;
+    self->ghosts = NULL;
     self->slot_count = 0;
 }
 
@@ -216,15 +245,17 @@ void berth_plan_cache_drop(berth_plan_cache* self, uint32_t path, bool placement
         for (berth_cache_entry** link = &self->slots[slot]; *link != NULL;) {
             const bool goes = (*link)->path == path &&
                               (!placements_only || (*link)->kind == BERTH_CACHE_PLACEMENT);
-            if (goes)
-                remove_at(self, link);
-            else
+            if (!goes) {
                 link = &(*link)->next;
+                continue;
+            }
+            haunt(self, *link, BERTH_MISS_MODEL_CHANGED);
+            remove_at(self, link);
         }
     }
 }
 
 void berth_plan_cache_set_limit(berth_plan_cache* self, uint64_t limit_bytes) {
     self->limit_bytes = limit_bytes;
-    (void)make_room(self, 0);
+    (void)make_room(self, 0, 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans and placements of one step, bounded in bytes (P4). What is least worth keeping (cost of
-// making it times its hits, which fade) goes first.
+// The plans and placements of one step, bounded in bytes and in number (P4). What is least worth
+// keeping (cost of making it times its hits, which fade) goes first.
 #ifndef BERTH_PLAN_PLAN_CACHE_H
 #define BERTH_PLAN_PLAN_CACHE_H
 
@@ -29,13 +29,20 @@ typedef struct berth_plan_cache {
     size_t slot_count;
     size_t entry_count;
     uint64_t limit_bytes;
+    uint64_t limit_entries; ///< 0: none but the bytes
     uint64_t bytes;
     uint64_t clock;
     size_t evicted_since_fade;
     size_t hand; ///< slot where the next eviction looks
     uint64_t live[BERTH_CACHE_KIND_COUNT];
     uint64_t evicted[BERTH_CACHE_KIND_COUNT]; ///< for want of room only
+    /// [BERTH_CACHE_GHOSTS] hashes of plans that are gone, by hash, with the reason in the lowest
+    /// bit; NULL until the first one goes.
+    uint64_t* ghosts;
 } berth_plan_cache;
+
+/// Plans that are gone of which the cache knows why. The newest of one slot counts.
+#define BERTH_CACHE_GHOSTS 512u
 
 void berth_plan_cache_fini(berth_plan_cache* self);
 
@@ -61,7 +68,12 @@ bool berth_plan_cache_insert_placement(berth_plan_cache* self,
                                        berth_plan_placement* placement,
                                        uint64_t cost);
 
-/// Drops what belongs to `path`: its placements, and its plans too unless `placements_only`.
+/// Why there is no plan at `key`: BERTH_MISS_EVICTED, BERTH_MISS_MODEL_CHANGED, or as far as the
+/// cache knows BERTH_MISS_NEW_BUCKET. It goes by a hash: good for statistics.
+berth_miss berth_plan_cache_query_miss(const berth_plan_cache* self, const berth_cache_key* key);
+
+/// Drops what belongs to `path`, whose model has changed: its placements, and its plans too unless
+/// `placements_only`.
 void berth_plan_cache_drop(berth_plan_cache* self, uint32_t path, bool placements_only);
 
 /// Sets the bound, evicting as needed.

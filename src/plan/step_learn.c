@@ -168,6 +168,15 @@ static void count_ratio(berth_step_counters* counters, const berth_run_report* r
     if (ppm > counters->ratio_max_ppm) counters->ratio_max_ppm = ppm;
 }
 
+static void count_miss(berth_step_counters* counters, berth_miss miss) {
+    counters->miss_new_step += miss == BERTH_MISS_NEW_STEP;
+    counters->miss_new_path += miss == BERTH_MISS_NEW_PATH;
+    counters->miss_new_bucket += miss == BERTH_MISS_NEW_BUCKET;
+    counters->miss_evicted += miss == BERTH_MISS_EVICTED;
+    counters->miss_model_changed += miss == BERTH_MISS_MODEL_CHANGED;
+    counters->miss_churn += miss == BERTH_MISS_CHURN;
+}
+
 static void count_run(berth_step_counters* counters, const berth_run_report* report) {
     counters->runs++;
     counters->hits += report->result == BERTH_RUN_HIT;
@@ -194,13 +203,22 @@ void berth_step_model_take_report(berth_step_model* model,
                                   const berth_run_report* report) {
     model->clock++;
     count_run(&model->counters, report);
-    if (model->ended) return;
+    berth_miss miss = report->miss;
+    if (model->ended) {
+        count_miss(&model->counters, miss);
+        return;
+    }
+    const uint32_t first_new_id = model->next_path_id;
     berth_known_path* path = NULL;
     if (report->trace != NULL)
         path = learn_run(model, key, values, report->trace);
     else if (report->placement != NULL && report->result != BERTH_RUN_EXIT)
         path = note_replay(model, report);
     if (path != NULL) path->last_taken = model->clock;
+    const bool is_new = path == NULL || path->id >= first_new_id;
+    if (miss == BERTH_MISS_NONE && report->result == BERTH_RUN_EXIT && is_new)
+        miss = BERTH_MISS_NEW_PATH;
+    count_miss(&model->counters, miss);
     if (report->trace != NULL) settle_bytes(model);
     count_exits(model, report->result);
 }

@@ -25,6 +25,7 @@ berth_status berth_step_model_create(const berth_host* host,
     model->policy.buckets = NULL; // borrowed for this call only
     model->buckets = buckets;
     model->cache.limit_bytes = policy->cache_bytes;
+    model->cache.limit_entries = policy->cache_entries;
     model->next_path_id = 1;
     berth_status status = BERTH_ERR_OUT_OF_MEMORY;
     model->name = berth_host_strdup(host, name);
@@ -153,6 +154,7 @@ static berth_status inquire(berth_step_model* model,
     int64_t values[BERTH_BINDINGS_MAX];
     berth_mutex_lock(&model->lock);
     const berth_status status = read_key(model, key, values);
+    if (model->ended) out_outlook->miss = BERTH_MISS_CHURN;
     if (status == BERTH_OK && !model->ended) {
         berth_plan_inquiry inquiry = {.remember = remember};
         berth_step_model_look_out(model, values, &inquiry, out_outlook);

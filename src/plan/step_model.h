@@ -54,6 +54,18 @@ typedef struct berth_placement {
     bool learn; ///< more than one hypothesis is left: the run's dims are wanted at its end
 } berth_placement;
 
+/// Why no plan was ready for a run. Names reasons, decides nothing.
+typedef enum berth_miss {
+    BERTH_MISS_NONE,          ///< one was
+    BERTH_MISS_NEW_STEP,      ///< no path of the step is known yet
+    BERTH_MISS_NEW_PATH,      ///< no known path has been seen to apply, or a new one was taken
+    BERTH_MISS_NEW_BUCKET,    ///< nothing was planned for the bucket before
+    BERTH_MISS_EVICTED,       ///< what was planned for it had to make room
+    BERTH_MISS_MODEL_CHANGED, ///< sizes or deaths have been learned anew since
+    BERTH_MISS_CHURN,         ///< the step is no longer planned
+    BERTH_MISS_COUNT,
+} berth_miss;
+
 /// The answer to "what will this run need?".
 typedef struct berth_outlook {
     berth_estimate_kind kind;
@@ -62,6 +74,7 @@ typedef struct berth_outlook {
     const berth_placement* placement; ///< of the path expected; retained; NULL: record this run
     bool has_other_paths; ///< the step is known to take more paths than the expected one
     bool made_plan;       ///< a plan was made for this call
+    berth_miss miss;      ///< why the expected path had no plan ready
     uint64_t plan_ns;     ///< time this call spent planning or evaluating
 } berth_outlook;
 
@@ -78,6 +91,7 @@ typedef enum berth_run_result {
 /// How a run went, for learning and for statistics.
 typedef struct berth_run_report {
     berth_run_result result;
+    berth_miss miss;                  ///< as given by begin
     const berth_placement* placement; ///< as given by begin; released by end; may be NULL
     /// The run as it was, whole: for EXIT and RECORDED; for PARTIAL and HIT NULL, or the run as it
     /// was if the placement wants to learn or a death was late. Its content may be taken (the trace
@@ -97,7 +111,8 @@ typedef struct berth_plan_policy {
     uint32_t max_paths;  ///< paths kept for a step
     uint32_t max_exits;  ///< this many side exits in a row end the planning of a step; 0: never
     uint32_t max_events; ///< longer runs are not recorded
-    uint64_t cache_bytes; ///< for the plans, models and memo of this step
+    uint64_t cache_bytes;   ///< for the plans, models and memo of this step
+    uint64_t cache_entries; ///< plans and placements of this step; 0: bounded in bytes only
     /// Clock for plan_ns, or NULL for none.
     uint64_t (*now_ns)(void);
 } berth_plan_policy;

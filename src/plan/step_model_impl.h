@@ -51,6 +51,7 @@ typedef struct berth_plan_inquiry {
     bool remember;
     bool made_plan;
     bool evaluated;
+    berth_miss miss;  ///< why the path asked about first had no plan
     uint64_t plan_ns; ///< a memo hit does not look at the clock
 } berth_plan_inquiry;
 

@@ -54,6 +54,7 @@ static berth_plan* find_plan(berth_step_model* model,
     const berth_cache_key key = plan_key_of(path, box);
     berth_plan* plan = berth_plan_cache_find_plan(&model->cache, &key, inquiry->remember);
     if (plan != NULL) return plan;
+    inquiry->miss = berth_plan_cache_query_miss(&model->cache, &key);
     const uint64_t begin = berth_step_model_now(model);
     (void)berth_size_model_evaluate(
         &path->sizes, box->bucket_lo, box->bucket_hi, box->bucket_hi, model->workspace.sizes);
@@ -175,10 +176,12 @@ void berth_step_model_look_out(berth_step_model* model,
                                berth_plan_inquiry* inquiry,
                                berth_outlook* out) {
     berth_known_path* expected = expected_path(model, values);
+    out->miss = model->path_count == 0 ? BERTH_MISS_NEW_STEP : BERTH_MISS_NEW_PATH;
     if (expected == NULL) return;
     berth_plan_placement* chosen = place(model, expected, values, inquiry);
+    out->miss = inquiry->miss;
     if (chosen == NULL) return;
-    berth_outlook outlook = {.kind = BERTH_ESTIMATE_EXACT};
+    berth_outlook outlook = {.kind = BERTH_ESTIMATE_EXACT, .miss = inquiry->miss};
     fold(&outlook, chosen);
     for (uint32_t i = 0; i < model->path_count; i++) {
         berth_known_path* other = &model->paths[i];

@@ -233,7 +233,9 @@ static inline step_outcome run_tape(berth_step_model* model,
     berth_trace* trace = &tape->trace;
     berth_outlook outlook;
     assert_ok(berth_step_model_begin(model, key, &outlook));
-    step_replay run = {.report = {.result = BERTH_RUN_RECORDED, .placement = outlook.placement}};
+    step_replay run = {.report = {.result = BERTH_RUN_RECORDED,
+                                  .miss = outlook.miss,
+                                  .placement = outlook.placement}};
     run.intervals = berth_host_calloc(host, trace->values.count + 1, sizeof *run.intervals);
     run.offsets = berth_host_calloc(host, trace->values.count + 1, sizeof *run.offsets);
     assert_true(run.intervals != NULL && run.offsets != NULL);

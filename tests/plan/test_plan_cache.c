@@ -51,10 +51,90 @@ static void path_and_length_belong_to_the_key(void** state) {
     berth_plan_cache_fini(&cache);
 }
 
+static berth_cache_key key_of(const int64_t* value) {
+    return (berth_cache_key){BERTH_CACHE_PLAN, 0, 1, value};
+}
+
+/// Keeps a plan at `value` that took `cost`. The cache has room for it.
+static void keep_plan(berth_plan_cache* cache, int64_t value, uint64_t cost) {
+    const berth_cache_key key = key_of(&value);
+    assert_true(berth_plan_cache_insert_plan(cache, &key, make_plan(), cost));
+}
+
+static berth_plan* find_plan(berth_plan_cache* cache, int64_t value) {
+    const berth_cache_key key = key_of(&value);
+    return berth_plan_cache_find_plan(cache, &key, true);
+}
+
+static berth_miss miss_at(const berth_plan_cache* cache, int64_t value) {
+    const berth_cache_key key = key_of(&value);
+    return berth_plan_cache_query_miss(cache, &key);
+}
+
+static void no_more_entries_are_kept_than_asked_for(void** state) {
+    (void)state;
+    for (uint64_t limit = 1; limit <= 3; limit++) {
+        berth_plan_cache cache = {
+            .host = berth_host_default(), .limit_bytes = 1 << 20, .limit_entries = limit};
+        for (int64_t value = 0; value < 20; value++) {
+            keep_plan(&cache, value, 1);
+            assert_true(cache.entry_count <= limit);
+            assert_non_null(find_plan(&cache, value)); // the newest is always there
+        }
+        assert_int_equal(cache.live[BERTH_CACHE_PLAN], limit);
+        assert_int_equal(cache.evicted[BERTH_CACHE_PLAN], 20 - limit);
+        berth_plan_cache_fini(&cache);
+    }
+}
+
+static void what_was_dear_and_is_used_stays(void** state) {
+    (void)state;
+    berth_plan_cache cache = {
+        .host = berth_host_default(), .limit_bytes = 1 << 20, .limit_entries = 3};
+    keep_plan(&cache, 1, 10); // dear
+    keep_plan(&cache, 2, 2);  // cheap, but used
+    for (int i = 0; i < 9; i++)
+        assert_non_null(find_plan(&cache, 2));
+    for (int64_t value = 3; value < 6; value++)
+        keep_plan(&cache, value, 2);
+    assert_non_null(find_plan(&cache, 1));
+    assert_non_null(find_plan(&cache, 2));
+    assert_null(find_plan(&cache, 3));
+    berth_plan_cache_fini(&cache);
+}
+
+static void a_plan_that_is_gone_leaves_the_reason(void** state) {
+    (void)state;
+    berth_plan_cache cache = {
+        .host = berth_host_default(), .limit_bytes = 1 << 20, .limit_entries = 2};
+    assert_int_equal(miss_at(&cache, 1), BERTH_MISS_NEW_BUCKET);
+    for (int64_t value = 1; value <= 4; value++)
+        keep_plan(&cache, value, 1);
+    assert_int_equal(miss_at(&cache, 1), BERTH_MISS_EVICTED);
+    assert_int_equal(miss_at(&cache, 2), BERTH_MISS_EVICTED);
+    berth_plan_cache_drop(&cache, 0, true); // placements only
+    assert_non_null(find_plan(&cache, 3));
+    berth_plan_cache_drop(&cache, 0, false);
+    assert_int_equal(miss_at(&cache, 3), BERTH_MISS_MODEL_CHANGED);
+    assert_int_equal(miss_at(&cache, 4), BERTH_MISS_MODEL_CHANGED);
+    assert_int_equal(miss_at(&cache, 5), BERTH_MISS_NEW_BUCKET);
+    // the latest reason counts, and a full table forgets
+    for (int64_t value = 3; value < 3 + 20 * BERTH_CACHE_GHOSTS; value++)
+        keep_plan(&cache, value, 1);
+    size_t known = 0;
+    for (int64_t value = 3; value < 3 + 20 * BERTH_CACHE_GHOSTS; value++)
+        known += miss_at(&cache, value) == BERTH_MISS_EVICTED;
+    assert_in_range(known, BERTH_CACHE_GHOSTS / 2, BERTH_CACHE_GHOSTS);
+    berth_plan_cache_fini(&cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_hash_have_each_their_own_plan),
         cmocka_unit_test(path_and_length_belong_to_the_key),
+        cmocka_unit_test(no_more_entries_are_kept_than_asked_for),
+        cmocka_unit_test(what_was_dear_and_is_used_stays),
+        cmocka_unit_test(a_plan_that_is_gone_leaves_the_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
