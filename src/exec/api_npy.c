@@ -46,7 +46,7 @@ berth_status berth_npy_write(berth_tensor* tensor, const char* path) {
                           "NumPy has no element type %s: write berth_cast() of it to f32",
                           berth_dtype_info_of(dtype)->name);
     berth_file_writer writer;
-    BERTH_TRY(berth_file_writer_init(&writer, tensor->home->host, path));
+    BERTH_TRY(berth_file_writer_init(&writer, tensor->home->host, &berth_file_ops_system, path));
     berth_status status = berth_file_writer_add(&writer, header, length);
     if (status == BERTH_OK) status = berth_file_write_elements(&writer, tensor);
     return berth_file_writer_finish(&writer, status);

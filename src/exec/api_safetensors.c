@@ -176,7 +176,7 @@ static berth_status write_file(const berth_host* host,
     BERTH_TRY(
         berth_safetensors_compose(host, sources, order, count, notes, note_count, &header, &bytes));
     berth_file_writer writer;
-    berth_status status = berth_file_writer_init(&writer, host, path);
+    berth_status status = berth_file_writer_init(&writer, host, &berth_file_ops_system, path);
     if (status == BERTH_OK) {
         status = berth_file_writer_add(&writer, header, bytes);
         if (status == BERTH_OK) status = write_tensors(&writer, sources, order, count);

@@ -3,9 +3,9 @@
 #ifndef BERTH_EXEC_FILE_TENSOR_H
 #define BERTH_EXEC_FILE_TENSOR_H
 
+#include "base/file_writer.h"
 #include "exec/exec_impl.h"
 #include "tensor/file_map.h"
-#include "tensor/file_writer.h"
 
 /// A row-major tensor of the elements at `offset` of `map`, which has been checked to hold them:
 /// read-only over the mapping, which it then keeps, or a copy where it cannot be used as it lies.
