@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Size models: a dimension (or a number of scratch bytes) as a form of the symbols of a step, found
-// from observations. Simple families are tried first; all hypotheses of the first family that fits
-// are kept, and the largest of their values is planned for.
+// Size models: a dimension (or a number of scratch bytes) as a form of the symbols of a step. One
+// shape of form serves all: a product of up to three factors, each a linear sum of symbols that may
+// be divided and rounded up; scaled, shifted, and held within a limit.
 #ifndef BERTH_PLAN_FORM_H
 #define BERTH_PLAN_FORM_H
 
@@ -9,25 +9,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum berth_form_kind {
-    BERTH_FORM_AFFINE,  ///< scale * s_a + add; a constant if scale is 0
-    BERTH_FORM_ROUND,   ///< s_a rounded up to a multiple of unit where that costs at most half as
-                        ///< much again
-    BERTH_FORM_SUM,     ///< scale * s_a + scale_b * s_b + add
-    BERTH_FORM_PRODUCT, ///< scale * s_a * s_b
-    BERTH_FORM_CEIL,    ///< scale * ceil((s_a + shift) / unit) + add
-} berth_form_kind;
+#define BERTH_FORM_TERMS 3u
+#define BERTH_FORM_FACTORS 3u
 
-/// `a` and `b` are indices of bindings.
+/// ceil((scales[0] * s[symbols[0]] + ... + add) / unit), or what is left of the sum modulo `unit`.
+typedef struct berth_form_factor {
+    uint16_t symbols[BERTH_FORM_TERMS]; ///< indices of bindings
+    uint8_t count;                      ///< of terms
+    bool remainder;
+    int32_t scales[BERTH_FORM_TERMS];
+    int32_t add;
+    uint32_t unit; ///< 1: the sum as it is
+} berth_form_factor;
+
+typedef enum berth_form_limit {
+    BERTH_FORM_UNLIMITED,
+    BERTH_FORM_AT_MOST,  ///< a window
+    BERTH_FORM_AT_LEAST, ///< filled up to a minimum
+} berth_form_limit;
+
+/// scale * ceil(factors[0] * factors[1] * ... / unit) + add, held within `limit`, never below 0.
 typedef struct berth_form {
-    berth_form_kind kind;
-    uint16_t a;
-    uint16_t b;
-    uint32_t unit;
-    uint32_t shift;
+    berth_form_factor factors[BERTH_FORM_FACTORS];
+    uint8_t factor_count; ///< 0: the constant `add`
+    uint8_t limit_kind;   ///< berth_form_limit
+    uint8_t unknowns;     ///< numbers that were chosen to fit
+    /// The quotient pads a length that may also be plain: it counts where it costs at most half as
+    /// much again.
+    bool padding;
+    uint32_t unit; ///< 1: the product as it is
     int64_t scale;
-    int64_t scale_b;
     int64_t add;
+    int64_t limit;
 } berth_form;
 
 #define BERTH_FORM_MAX 6u
@@ -39,25 +52,6 @@ typedef struct berth_form_set {
     bool confirmed; ///< more observations than the forms have unknowns
 } berth_form_set;
 
-/// What was observed of one dimension. Keys are distinct.
-typedef struct berth_form_samples {
-    const int64_t* values;          ///< [count]
-    const int64_t* const* bindings; ///< [count], each by index of binding
-    size_t count;
-    const uint16_t* symbols; ///< bindings that have varied
-    size_t symbol_count;
-} berth_form_samples;
-
-/// Finds the forms that agree with every sample; at least one sample.
-void berth_form_set_fit(berth_form_set* set, const berth_form_samples* samples);
-
-/// Drops the hypotheses that disagree with `value` at `bindings`.
-/// Returns true if any was dropped or changed.
-bool berth_form_set_filter(berth_form_set* set, const int64_t* bindings, int64_t value);
-
-/// Counts the samples that the forms of `set` need, and sets `confirmed`.
-void berth_form_set_confirm(berth_form_set* set, const berth_form_samples* samples);
-
 /// The value at a point; saturates at INT64_MAX, never below 0.
 int64_t berth_form_value(const berth_form* form, const int64_t* bindings);
 
@@ -66,5 +60,9 @@ int64_t berth_form_bound(const berth_form* form, const int64_t* lo, const int64_
 
 /// True if the form grows or stays wherever a symbol grows.
 bool berth_form_is_monotone(const berth_form* form);
+
+/// Drops the hypotheses that disagree with `value` at `bindings`.
+/// Returns true if any was dropped or changed.
+bool berth_form_set_filter(berth_form_set* set, const int64_t* bindings, int64_t value);
 
 #endif // BERTH_PLAN_FORM_H

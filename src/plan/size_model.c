@@ -10,6 +10,14 @@
 
 /// Surprises after which a size without a form counts as independent of the symbols.
 #define MISSES_MAX 8u
+/// What one run may spend on looking for forms, and one class of it (10 to 60 ns each).
+#define RUN_WORK 65536u
+#define CLASS_WORK 32768u
+/// Forms of other classes that a class is compared with.
+#define KNOWN_FORMS 16u
+/// Fits that may fail in a row before there are gaps between them, which double so many times.
+#define FAILED_FITS 8u
+#define FIT_GAP_DOUBLINGS 6u
 
 static int64_t* run_at(const berth_size_model* self, uint32_t run) {
     return self->runs + (size_t)run * self->binding_count;
@@ -195,25 +203,35 @@ static double distance(const berth_size_model* self, const int64_t* a, const int
     return sum;
 }
 
-/// Chooses the place of a new run: a free one, or that of the older of the two kept runs nearest to
-/// each other (counting the new one, which always stays).
+/// Refuting runs are kept as if they stood so much farther from others.
+#define TELLING_DISTANCE 4.0
+
+/// Of two kept runs near each other the one to give up: one that refuted nothing, or the older.
+static uint32_t lesser_run(const berth_size_model* self, uint32_t i, uint32_t k) {
+    if (self->telling[i] != self->telling[k]) return self->telling[i] ? k : i;
+    return self->run_age[i] < self->run_age[k] ? i : k;
+}
+
+/// Chooses the place of a new run: a free one, or that of the lesser of the two kept runs nearest
+/// to each other (counting the new one, which always stays).
 static uint32_t choose_run(const berth_size_model* self, const int64_t* bindings) {
     if (self->run_count < BERTH_SIZE_RUNS) return self->run_count;
     uint32_t victim = 0;
     double nearest = -1;
     for (uint32_t i = 0; i < BERTH_SIZE_RUNS; i++) {
         double gap = distance(self, run_at(self, i), bindings);
-        uint32_t older = i;
+        if (self->telling[i]) gap *= TELLING_DISTANCE;
+        uint32_t lesser = i;
         for (uint32_t k = 0; k < i; k++) {
-            const double other = distance(self, run_at(self, i), run_at(self, k));
-            if (other < gap) {
-                gap = other;
-                older = self->run_age[i] < self->run_age[k] ? i : k;
-            }
+            double other = distance(self, run_at(self, i), run_at(self, k));
+            if (self->telling[i] && self->telling[k]) other *= TELLING_DISTANCE;
+            if (other >= gap) continue;
+            gap = other;
+            lesser = lesser_run(self, i, k);
         }
         if (nearest < 0 || gap < nearest) {
             nearest = gap;
-            victim = older;
+            victim = lesser;
         }
     }
     return victim;
@@ -239,17 +257,46 @@ static berth_form_samples samples_of(const berth_size_model* self,
                                      const int64_t** points) {
     for (uint32_t i = 0; i < self->run_count; i++)
         points[i] = run_at(self, i);
-    return (berth_form_samples){
-        class->values, points, self->run_count, self->symbols, self->symbol_count};
+    return (berth_form_samples){.values = class->values,
+                                .bindings = points,
+                                .count = self->run_count,
+                                .symbols = self->symbols,
+                                .symbol_count = self->symbol_count};
 }
 
-static void fit_class(const berth_size_model* self, berth_size_class* class) {
+/// Writes forms that other classes are known to follow to `out` [KNOWN_FORMS].
+static size_t known_forms(const berth_size_model* self, const berth_form** out) {
+    size_t count = 0;
+    for (size_t i = 0; i < self->classes.count && count < KNOWN_FORMS; i++) {
+        const berth_form_set* forms = &self->classes.items[i].forms;
+        const bool found = forms->count > 0 && forms->confirmed && forms->items[0].factor_count > 0;
+        if (found) out[count++] = &forms->items[0];
+    }
+    return count;
+}
+
+/// Looks for forms, of which there are none, with a part of what is left of `*work`. A class that
+/// keeps having none is looked at less and less often.
+static void fit_class(const berth_size_model* self, berth_size_class* class, uint64_t* work) {
+    class->forms = (berth_form_set){.count = 0};
+    if (class->frame || class->data || self->clock < class->fit_at) return;
     const int64_t* points[BERTH_SIZE_RUNS];
-    const berth_form_samples samples = samples_of(self, class, points);
-    if (class->frame || class->data)
-        class->forms = (berth_form_set){.count = 0};
-    else
-        berth_form_set_fit(&class->forms, &samples);
+    berth_form_samples samples = samples_of(self, class, points);
+    const berth_form* known[KNOWN_FORMS];
+    samples.known = known;
+    samples.known_count = known_forms(self, known);
+    uint64_t share = *work < CLASS_WORK ? *work : CLASS_WORK;
+    *work -= share;
+    const bool whole = share == CLASS_WORK;
+    berth_form_set_fit(&class->forms, &samples, &share);
+    *work += share;
+    if (class->forms.count > 0) {
+        class->failed_fits = 0;
+    } else if (whole || share > 0) { // else it was not looked at in full
+        if (class->failed_fits < FAILED_FITS + FIT_GAP_DOUBLINGS) class->failed_fits++;
+        if (class->failed_fits > FAILED_FITS)
+            class->fit_at = self->clock + (UINT64_C(1) << (class->failed_fits - FAILED_FITS));
+    }
 }
 
 /// What is planned for a class without forms: the largest of the runs at no larger symbols, with a
@@ -274,9 +321,11 @@ static int64_t observed_bound(const berth_size_model* self,
 /// A further run as each class learns it.
 typedef struct run_lesson {
     const int64_t* bindings;
-    uint32_t at;  ///< where the run is kept
-    bool again;   ///< its key was seen before
-    bool symbols; ///< it made symbols of bindings
+    uint32_t at;   ///< where the run is kept
+    bool again;    ///< its key was seen before
+    bool symbols;  ///< it made symbols of bindings
+    bool telling;  ///< some form was refuted
+    uint64_t work; ///< left for fitting
 } run_lesson;
 
 /// True if `value` is clearly larger than that of a kept run at no smaller symbols: then the size
@@ -313,11 +362,13 @@ static bool teach_observed(const berth_size_model* self,
 static bool teach_forms(const berth_size_model* self,
                         berth_size_class* class,
                         int64_t value,
-                        const run_lesson* lesson) {
+                        run_lesson* lesson) {
     const bool was_confirmed = class->forms.confirmed;
     const bool changed = berth_form_set_filter(&class->forms, lesson->bindings, value);
+    lesson->telling = lesson->telling || changed;
     if (class->forms.count == 0) {
-        fit_class(self, class);
+        class->fit_at = 0;
+        fit_class(self, class, &lesson->work);
         return true;
     }
     const int64_t* points[BERTH_SIZE_RUNS];
@@ -332,7 +383,7 @@ static bool teach_forms(const berth_size_model* self,
 static bool teach(const berth_size_model* self,
                   berth_size_class* class,
                   int64_t value,
-                  const run_lesson* lesson) {
+                  run_lesson* lesson) {
     const uint32_t at = lesson->at;
     const bool was_varied = class->varied;
     const bool had_no_form = has_no_form(class);
@@ -348,8 +399,21 @@ static bool teach(const berth_size_model* self,
     class->values[at] = value;
     if (class->frame || class->data) return missed || class->varied != was_varied;
     if (!had_no_form) return teach_forms(self, class, value, lesson);
-    fit_class(self, class);
+    fit_class(self, class, &lesson->work);
     return class->forms.count > 0 || missed;
+}
+
+/// Takes a further run, whose sizes are in class_value. The classes take turns at being first, as
+/// what is spent on fitting is bounded.
+static bool teach_all(berth_size_model* self, run_lesson* lesson) {
+    bool changed = false;
+    size_t at = self->first_class;
+    for (size_t i = 0; i < self->classes.count; i++, at++) {
+        if (at >= self->classes.count) at = 0;
+        if (lesson->work > 0) self->first_class = at;
+        if (teach(self, &self->classes.items[at], self->class_value[at], lesson)) changed = true;
+    }
+    return changed;
 }
 
 berth_status berth_size_model_init(berth_size_model* self,
@@ -378,8 +442,9 @@ berth_status berth_size_model_init(berth_size_model* self,
     }
     if (binding_count > 0) memcpy(self->runs, bindings, binding_count * sizeof *bindings);
     self->run_count = 1;
+    uint64_t work = UINT64_MAX; // there is nothing but constants yet
     for (size_t i = 0; i < self->classes.count; i++)
-        fit_class(self, &self->classes.items[i]);
+        fit_class(self, &self->classes.items[i], &work);
     count_bytes(self);
     return BERTH_OK;
 }
@@ -426,11 +491,9 @@ berth_status berth_size_model_observe(berth_size_model* self,
         if (at == self->run_count) self->run_count++;
     }
     self->run_age[at] = ++self->clock;
-    const run_lesson lesson = {bindings, at, again, new_symbols};
-    for (size_t i = 0; i < self->classes.count; i++) {
-        berth_size_class* class = &self->classes.items[i];
-        if (teach(self, class, self->class_value[i], &lesson)) changed = true;
-    }
+    run_lesson lesson = {bindings, at, again, new_symbols, false, RUN_WORK};
+    changed = teach_all(self, &lesson) || changed;
+    self->telling[at] = lesson.telling || (again && self->telling[at]);
     *out_changed = changed;
     count_bytes(self);
     return BERTH_OK;

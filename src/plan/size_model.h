@@ -4,11 +4,11 @@
 #ifndef BERTH_PLAN_SIZE_MODEL_H
 #define BERTH_PLAN_SIZE_MODEL_H
 
-#include "plan/form.h"
+#include "plan/form_fit.h"
 #include "plan/trace.h"
 
-/// Runs whose sizes are kept; the newest and those farthest apart.
-#define BERTH_SIZE_RUNS 8u
+/// Runs whose sizes are kept: the newest, those farthest apart, rather those that refuted a form.
+#define BERTH_SIZE_RUNS BERTH_FORM_SAMPLES
 
 typedef struct berth_size_class {
     int64_t values[BERTH_SIZE_RUNS]; ///< by kept run
@@ -20,6 +20,8 @@ typedef struct berth_size_class {
     bool varied; ///< not always the same
     /// Runs larger than others at larger symbols; after some of them `largest` is planned for.
     uint8_t misses;
+    uint8_t failed_fits; ///< in a row, no more than tell the gap between them
+    uint64_t fit_at;     ///< no form is looked for before this run, by the model's clock
 } berth_size_class;
 
 BERTH_VEC_DEFINE(berth_size_class_vec, berth_size_class);
@@ -41,6 +43,7 @@ typedef struct berth_size_model {
     uint32_t run_count; ///< kept
     int64_t* runs;      ///< [BERTH_SIZE_RUNS][binding_count]
     uint64_t run_age[BERTH_SIZE_RUNS];
+    bool telling[BERTH_SIZE_RUNS]; ///< the run refuted some form
     uint64_t clock;
     uint16_t* symbols; ///< [binding_count] bindings that varied between runs of this path
     uint32_t symbol_count;
@@ -48,6 +51,7 @@ typedef struct berth_size_model {
     uint32_t* kind_of;  ///< [value_count]
     berth_size_class_vec classes;
     berth_size_kind_vec kinds;
+    size_t first_class;   ///< whose turn it is to be fitted first
     int64_t* class_value; ///< scratch, [classes.capacity]
     uint64_t* kind_bytes; ///< scratch, [kinds.capacity]
     uint32_t* scratch;    ///< [dim_count]

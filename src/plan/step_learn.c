@@ -51,14 +51,19 @@ static void settle_bytes(berth_step_model* model) {
     berth_plan_cache_set_limit(&model->cache, model->policy.cache_bytes - bytes);
 }
 
-/// Asks for the sizes of the next run of `path`, not too often.
-static void request_learning(berth_step_model* model, berth_known_path* path) {
-    if (path->want_next || model->clock < path->relearn_after) return;
-    path->want_next = true;
+bool berth_step_model_resume_learning(const berth_step_model* model, berth_known_path* path) {
+    if (path->want_next || model->clock < path->relearn_after) return false;
     path->learning = true;
     path->quiet_runs = 0;
     path->relearn_after = model->clock + path->relearn_gap;
     if (path->relearn_gap < RELEARN_GAP_MAX) path->relearn_gap *= 2;
+    return true;
+}
+
+/// Asks for the sizes of the next run of `path`, not too often.
+static void request_learning(berth_step_model* model, berth_known_path* path) {
+    if (!berth_step_model_resume_learning(model, path)) return;
+    path->want_next = true;
     berth_plan_cache_drop(&model->cache, path->id, true); // their `learn` is fixed
 }
 
@@ -80,8 +85,12 @@ static void relearn_path(berth_step_model* model,
     if (berth_size_model_observe(&path->sizes, trace, values, &changed) != BERTH_OK) return;
     if (changed) berth_plan_cache_drop(&model->cache, path->id, false);
     path->quiet_runs = changed ? 0 : path->quiet_runs + 1;
+    if (changed) path->relearn_gap = 1;
     const bool done = path->learning && path->quiet_runs >= QUIET_RUNS;
-    if (done) path->learning = false;
+    if (done) {
+        path->learning = false;
+        path->relearn_after = model->clock + QUIET_RUNS;
+    }
     if (done || path->want_next) berth_plan_cache_drop(&model->cache, path->id, true);
     path->want_next = false;
 }

@@ -93,8 +93,8 @@ typedef struct berth_run_report {
     berth_run_result result;
     berth_miss miss;                  ///< as given by begin
     const berth_placement* placement; ///< as given by begin; released by end; may be NULL
-    /// The run as it was, whole: for EXIT and RECORDED; for PARTIAL and HIT NULL, or the run as it
-    /// was if the placement wants to learn or a death was late. Its content may be taken (the trace
+    /// The run as it was, whole: for EXIT, RECORDED and PARTIAL; for HIT NULL, or the run as it was
+    /// if the placement wants to learn or a death was late. Its content may be taken (the trace
     /// is then empty).
     berth_trace* trace;
     uint64_t placed_bytes;      ///< bytes placed by the plan

@@ -71,6 +71,9 @@ void berth_step_model_take_report(berth_step_model* model,
 /// Fixes names and order of the bindings by the first run. False without memory.
 bool berth_step_model_learn_names(berth_step_model* model, const berth_shape_key* key);
 
+/// Learns from the runs of `path` again, until they are quiet. False if that is too soon.
+bool berth_step_model_resume_learning(const berth_step_model* model, berth_known_path* path);
+
 /// Forgets path `at`, with its plans. Replays under way keep their version.
 void berth_step_model_forget_path(berth_step_model* model, uint32_t at);
 

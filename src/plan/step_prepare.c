@@ -72,10 +72,14 @@ static berth_plan* find_plan(berth_step_model* model,
 static berth_plan_placement* evaluate_plan(berth_step_model* model,
                                            berth_known_path* path,
                                            const shape_box* box,
-                                           const berth_plan* plan) {
+                                           const berth_plan* plan,
+                                           bool remember) {
     berth_size_answer answer = berth_size_model_evaluate(
         &path->sizes, box->lo, box->hi, box->bucket_hi, model->workspace.sizes);
-    answer.learn = path->want_next || (path->learning && answer.learn);
+    // A shape not asked for lately may tell hypotheses apart that others could not.
+    if (answer.learn && !path->learning)
+        answer.learn = remember && berth_step_model_resume_learning(model, path);
+    answer.learn = path->want_next || answer.learn;
     berth_plan_placement* placement;
     if (berth_plan_place(&model->workspace, path->version, plan, answer, &placement) != BERTH_OK)
         return NULL;
@@ -94,7 +98,7 @@ static berth_plan_placement* make_placement(berth_step_model* model,
     berth_plan* plan = find_plan(model, path, box, inquiry, &owned);
     if (plan == NULL) return NULL;
     const uint64_t evaluation = berth_step_model_now(model);
-    berth_plan_placement* placement = evaluate_plan(model, path, box, plan);
+    berth_plan_placement* placement = evaluate_plan(model, path, box, plan, inquiry->remember);
     if (owned) berth_plan_destroy(plan, model->host);
     if (placement == NULL || !inquiry->remember) return placement;
     inquiry->evaluated = true;

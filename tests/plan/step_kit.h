@@ -249,7 +249,7 @@ static inline step_outcome run_tape(berth_step_model* model,
             run.report.result = BERTH_RUN_EXIT;
         else
             replay_values(&run, trace);
-        wants = outlook.placement->learn || run.late || run.report.result == BERTH_RUN_EXIT;
+        wants = outlook.placement->learn || run.late || run.report.result != BERTH_RUN_HIT;
         const berth_pack_problem problem = {
             .intervals = run.intervals, .count = trace->values.count, .alignment = 64};
         berth_pack_verdict verified;
