@@ -46,10 +46,14 @@ void berth_write_text(berth_byte_writer* self, const char* text) {
     berth_write_bytes(self, text, length);
 }
 
-void berth_rewrite_u64(berth_byte_writer* self, size_t at, uint64_t value) {
-    if (self->failed) return;
-    for (size_t i = 0; i < 8; i++)
+void berth_rewrite_u32(berth_byte_writer* self, size_t at, uint32_t value) {
+    for (size_t i = 0; i < 4 && !self->failed; i++)
         self->data[at + i] = (unsigned char)(value >> (8 * i));
+}
+
+void berth_rewrite_u64(berth_byte_writer* self, size_t at, uint64_t value) {
+    berth_rewrite_u32(self, at, (uint32_t)value);
+    berth_rewrite_u32(self, at + 4, (uint32_t)(value >> 32));
 }
 
 // ---- Reading.

@@ -25,7 +25,8 @@ void berth_write_u32(berth_byte_writer* self, uint32_t value);
 void berth_write_u64(berth_byte_writer* self, uint64_t value);
 /// Its length as u32, its bytes, no zero byte.
 void berth_write_text(berth_byte_writer* self, const char* text);
-/// Replaces the eight bytes at `at`, which have been written.
+/// Replaces the bytes at `at`, which have been written unless writing failed.
+void berth_rewrite_u32(berth_byte_writer* self, size_t at, uint32_t value);
 void berth_rewrite_u64(berth_byte_writer* self, size_t at, uint64_t value);
 
 /// What is left to read. Once something is missing or wrong, `failed` stays set and everything read

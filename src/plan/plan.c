@@ -12,6 +12,8 @@
 /// A shape is packed by itself when the plan needs more than this share of its lower bound.
 #define REPACK_NUMERATOR 51u
 #define REPACK_DENOMINATOR 50u
+/// A packing from elsewhere that needs more than so many times what is alive is made anew.
+#define MOST_RATIO 2u
 
 static bool renew(const berth_host* host, size_t count, uint64_t** array) {
     berth_host_free(host, *array);
@@ -112,14 +114,18 @@ static berth_pack_problem problem_of(const berth_plan_workspace* self, const ber
                                 .alignment = BERTH_PLAN_ALIGNMENT};
 }
 
+static void fill_intervals(berth_plan_workspace* self, const berth_path* path) {
+    for (uint32_t v = 0; v < path->value_count; v++)
+        self->intervals[v] = (berth_interval){
+            self->frame_sizes[v], path->values[v].birth, path->values[v].death + 1};
+}
+
 /// Packs at frame_sizes into `offsets` and verifies.
 static berth_status pack(berth_plan_workspace* self,
                          const berth_path* path,
                          uint64_t* offsets,
                          berth_pack_result* out_packed) {
-    for (uint32_t v = 0; v < path->value_count; v++)
-        self->intervals[v] = (berth_interval){
-            self->frame_sizes[v], path->values[v].birth, path->values[v].death + 1};
+    fill_intervals(self, path);
     const berth_pack_problem problem = problem_of(self, path);
     BERTH_TRY(berth_packing_solve(self->host, &problem, NULL, offsets, out_packed));
     berth_pack_verdict verified;
@@ -150,13 +156,12 @@ static berth_status verify_relation(berth_plan_workspace* self,
                       verified.second);
 }
 
-berth_status berth_plan_make(berth_plan_workspace* self,
-                             const berth_path* path,
-                             berth_plan** out_plan) {
-    *out_plan = NULL;
-    if (!split_sizes(self, path)) return too_large();
-    berth_pack_result packed;
-    BERTH_TRY(pack(self, path, self->offsets, &packed));
+/// Sweeps the verified packing in `offsets` into a plan.
+static berth_status sweep_plan(berth_plan_workspace* self,
+                               const berth_path* path,
+                               uint64_t lower_bound,
+                               berth_plan_tier tier,
+                               berth_plan** out_plan) {
     berth_relation* relation;
     BERTH_TRY(berth_relation_create(
         self->host, self->intervals, path->value_count, self->offsets, &relation));
@@ -166,9 +171,43 @@ berth_status berth_plan_make(berth_plan_workspace* self,
         berth_relation_destroy(relation, self->host);
         return status;
     }
-    const berth_plan_tier tier =
-        peak <= packed.lower_bound ? BERTH_PLAN_AT_LIMIT : BERTH_PLAN_QUICK;
-    return berth_plan_create(self->host, relation, peak, packed.lower_bound, tier, out_plan);
+    if (peak <= lower_bound) tier = BERTH_PLAN_AT_LIMIT;
+    return berth_plan_create(self->host, relation, peak, lower_bound, tier, out_plan);
+}
+
+berth_status berth_plan_make(berth_plan_workspace* self,
+                             const berth_path* path,
+                             berth_plan** out_plan) {
+    *out_plan = NULL;
+    if (!split_sizes(self, path)) return too_large();
+    berth_pack_result packed;
+    BERTH_TRY(pack(self, path, self->offsets, &packed));
+    return sweep_plan(self, path, packed.lower_bound, BERTH_PLAN_QUICK, out_plan);
+}
+
+berth_status berth_plan_adopt(berth_plan_workspace* self,
+                              const berth_path* path,
+                              berth_plan_tier tier,
+                              berth_plan** out_plan) {
+    *out_plan = NULL;
+    if (!split_sizes(self, path)) return too_large();
+    fill_intervals(self, path);
+    for (uint32_t v = 0; v < path->value_count; v++)
+        if (self->frame_sizes[v] == 0) self->offsets[v] = 0;
+    const berth_pack_problem problem = problem_of(self, path);
+    berth_pack_verdict verified;
+    BERTH_TRY(berth_verify_packing(self->host, &problem, self->offsets, &verified));
+    if (!verified.valid)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "the packing lets values %u and %u overlap",
+                          verified.first,
+                          verified.second);
+    if (verified.peak / MOST_RATIO > verified.lower_bound)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "the packing needs %llu bytes where %llu may do",
+                          (unsigned long long)verified.peak,
+                          (unsigned long long)verified.lower_bound);
+    return sweep_plan(self, path, verified.lower_bound, tier, out_plan);
 }
 
 /// Fills live (bytes alive at each event) and pool (those planned for the pool), and the sums of
@@ -265,6 +304,18 @@ static berth_status repack(berth_plan_workspace* self,
     shown->peak_bytes = peak;
     *out_better = true;
     return BERTH_OK;
+}
+
+bool berth_plan_measure(berth_plan_workspace* self,
+                        const berth_path* path,
+                        const berth_plan* plan,
+                        uint64_t* out_sizes,
+                        uint64_t* out_frame_bytes) {
+    if (!split_sizes(self, path) || !is_covered(self, path, plan->relation)) return false;
+    memcpy(out_sizes, self->frame_sizes, path->value_count * sizeof *out_sizes);
+    *out_frame_bytes =
+        berth_relation_evaluate(plan->relation, self->frame_sizes, self->tops, self->offsets);
+    return true;
 }
 
 berth_status berth_plan_place(berth_plan_workspace* self,

@@ -78,6 +78,24 @@ BERTH_NODISCARD berth_status berth_plan_make(berth_plan_workspace* self,
                                              const berth_path* path,
                                              berth_plan** out_plan);
 
+/// The frame of `plan` at `self->sizes`: writes its sizes to `out_sizes` [path->value_count] (0 for
+/// values planned for the pool), its offsets to `self->offsets`, and its bytes. False if the plan
+/// says nothing about some value there or the sizes are too large.
+bool berth_plan_measure(berth_plan_workspace* self,
+                        const berth_path* path,
+                        const berth_plan* plan,
+                        uint64_t* out_sizes,
+                        uint64_t* out_frame_bytes);
+
+/// Makes the plan whose packing at `self->sizes` is `self->offsets`, wherever that comes from: it
+/// is verified first. Values planned for the pool need no offset.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT if two values would overlap or the packing is far from tight,
+///         BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW.
+BERTH_NODISCARD berth_status berth_plan_adopt(berth_plan_workspace* self,
+                                              const berth_path* path,
+                                              berth_plan_tier tier,
+                                              berth_plan** out_plan);
+
 /// Evaluates `plan` at `self->sizes`. Where it needs clearly more than the lower bound, this
 /// shape alone is packed afresh and the better is taken. `*out_placement` has one reference.
 /// Errors: as berth_plan_make.

@@ -19,6 +19,7 @@ struct berth_cache_entry {
     size_t bytes;
     berth_plan* plan;
     berth_plan_placement* placement;
+    berth_plan_seed seed;
     uint64_t serial;      ///< of this entry, never 0
     uint64_t plan_serial; ///< of the plan behind a placement, which may be gone; 0: none
     uint64_t plan_hash;
@@ -31,7 +32,7 @@ struct berth_cache_entry {
 static uint64_t hash_key(const berth_cache_key* key) {
     return berth_hash64(key->values,
                         key->count * sizeof *key->values,
-                        ((uint64_t)key->path << 1) | (uint64_t)key->kind);
+                        ((uint64_t)key->path << 2) | (uint64_t)key->kind);
 }
 
 static bool has_key(const berth_cache_entry* entry, const berth_cache_key* key) {
@@ -239,6 +240,69 @@ bool berth_plan_cache_insert_placement(berth_plan_cache* self,
     placement->refs++;
     return true;
 }
+
+// ---- Seeds.
+
+static berth_cache_key seed_key(const berth_cache_key* key) {
+    return (berth_cache_key){BERTH_CACHE_SEED, key->path, key->count, key->values};
+}
+
+void berth_plan_cache_insert_seed(berth_plan_cache* self,
+                                  const berth_cache_key* key,
+                                  const berth_plan_seed* seed,
+                                  uint64_t cost,
+                                  uint64_t hits) {
+    const berth_cache_key own_key = seed_key(key);
+    if (find(self, &own_key, false) != NULL) return;
+    berth_cache_entry* entry = insert(self, &own_key, 0, cost);
+    if (entry == NULL) return;
+    entry->seed = *seed;
+    entry->hits = hits;
+}
+
+const berth_plan_seed* berth_plan_cache_find_seed(berth_plan_cache* self,
+                                                  const berth_cache_key* key) {
+    const berth_cache_key own_key = seed_key(key);
+    const berth_cache_entry* entry = find(self, &own_key, false);
+    return entry != NULL ? &entry->seed : NULL;
+}
+
+bool berth_plan_cache_sprout(berth_plan_cache* self, const berth_cache_key* key, berth_plan* plan) {
+    const berth_cache_key own_key = seed_key(key);
+    const berth_cache_entry* seed = find(self, &own_key, false);
+    const uint64_t cost = seed->cost;
+    const uint64_t hits = seed->hits;
+    berth_cache_entry** link = &self->slots[seed->hash & (self->slot_count - 1)];
+    while (*link != seed)
+        link = &(*link)->next;
+    remove_at(self, link);
+    if (plan == NULL || !berth_plan_cache_insert_plan(self, key, plan, cost)) return false;
+    find(self, key, false)->hits = hits;
+    return true;
+}
+
+void berth_plan_cache_visit(const berth_plan_cache* self,
+                            uint32_t path,
+                            void (*visit)(void* argument, const berth_cache_item* item),
+                            void* argument) {
+    for (size_t slot = 0; slot < self->slot_count; slot++) {
+        for (const berth_cache_entry* entry = self->slots[slot]; entry != NULL;
+             entry = entry->next) {
+            if (entry->path != path || entry->kind == BERTH_CACHE_PLACEMENT) continue;
+            const berth_cache_item item = {
+                entry->values,
+                entry->count,
+                entry->cost,
+                entry->hits,
+                entry->plan,
+                entry->kind == BERTH_CACHE_SEED ? &entry->seed : NULL,
+            };
+            visit(argument, &item);
+        }
+    }
+}
+
+// ---- Dropping.
 
 void berth_plan_cache_drop(berth_plan_cache* self, uint32_t path, bool placements_only) {
     for (size_t slot = 0; slot < self->slot_count; slot++) {

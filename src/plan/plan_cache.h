@@ -9,6 +9,7 @@
 typedef enum berth_cache_kind {
     BERTH_CACHE_PLAN,      ///< a plan, keyed by the upper ends of a bucket
     BERTH_CACHE_PLACEMENT, ///< a placement, keyed by the shape rounded up to the quantum
+    BERTH_CACHE_SEED, ///< a packing in a file, not verified yet, keyed as the plan it may become
     BERTH_CACHE_KIND_COUNT,
 } berth_cache_kind;
 
@@ -20,7 +21,23 @@ typedef struct berth_cache_key {
     const int64_t* values; ///< [count]; copied on insertion
 } berth_cache_key;
 
+/// A packing that another process has made.
+typedef struct berth_plan_seed {
+    const unsigned char* offsets; ///< u64 [value_count], little-endian; borrowed from the file
+    berth_plan_tier tier;
+} berth_plan_seed;
+
 typedef struct berth_cache_entry berth_cache_entry;
+
+/// A plan, or a seed, as it is shown to berth_plan_cache_visit's caller.
+typedef struct berth_cache_item {
+    const int64_t* values; ///< [count] of its key
+    uint32_t count;
+    uint64_t cost;
+    uint64_t hits;
+    const berth_plan* plan;      ///< NULL for a seed
+    const berth_plan_seed* seed; ///< NULL for a plan
+} berth_cache_item;
 
 /// A zeroed struct with a host is an empty cache.
 typedef struct berth_plan_cache {
@@ -67,6 +84,26 @@ bool berth_plan_cache_insert_placement(berth_plan_cache* self,
                                        const berth_cache_key* plan_key,
                                        berth_plan_placement* placement,
                                        uint64_t cost);
+
+/// Keeps `seed` for the plan at `key`, which took `cost` and was used `hits` times. Nothing happens
+/// without room or memory.
+void berth_plan_cache_insert_seed(berth_plan_cache* self,
+                                  const berth_cache_key* key,
+                                  const berth_plan_seed* seed,
+                                  uint64_t cost,
+                                  uint64_t hits);
+/// The seed of the plan at `key`, borrowed as above; NULL: none.
+const berth_plan_seed* berth_plan_cache_find_seed(berth_plan_cache* self,
+                                                  const berth_cache_key* key);
+/// Puts `plan`, made from the seed at `key`, in its place. With NULL the seed was no good, and is
+/// dropped. False: the plan is not kept, as berth_plan_cache_insert_plan says.
+bool berth_plan_cache_sprout(berth_plan_cache* self, const berth_cache_key* key, berth_plan* plan);
+
+/// Shows each plan and seed of `path` to `visit`, which changes nothing.
+void berth_plan_cache_visit(const berth_plan_cache* self,
+                            uint32_t path,
+                            void (*visit)(void* argument, const berth_cache_item* item),
+                            void* argument);
 
 /// Why there is no plan at `key`: BERTH_MISS_EVICTED, BERTH_MISS_MODEL_CHANGED, or as far as the
 /// cache knows BERTH_MISS_NEW_BUCKET. It goes by a hash: good for statistics.

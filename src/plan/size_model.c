@@ -499,6 +499,24 @@ berth_status berth_size_model_observe(berth_size_model* self,
     return BERTH_OK;
 }
 
+void berth_size_model_recall_symbol(berth_size_model* self, uint16_t binding) {
+    if (binding < self->binding_count && !berth_size_model_varies(self, binding))
+        self->symbols[self->symbol_count++] = binding;
+}
+
+void berth_size_model_recall_dim(
+    berth_size_model* self, uint32_t dim, int64_t largest, uint8_t misses, bool data) {
+    berth_size_class* class = &self->classes.items[self->class_of[dim]];
+    if (largest > class->largest) {
+        class->largest = largest;
+        class->varied = true;
+    }
+    if (misses > class->misses) class->misses = misses;
+    if (!data) return;
+    class->data = true;
+    class->forms.count = 0;
+}
+
 bool berth_size_model_varies(const berth_size_model* self, uint32_t binding) {
     for (uint32_t i = 0; i < self->symbol_count; i++)
         if (self->symbols[i] == binding) return true;

@@ -89,6 +89,13 @@ BERTH_NODISCARD berth_status berth_size_model_observe(berth_size_model* self,
                                                       const int64_t* bindings,
                                                       bool* out_changed);
 
+/// Tells a model of few runs what the runs of another process have shown beyond those it observed:
+/// that `binding` has varied, in the order in which bindings did.
+void berth_size_model_recall_symbol(berth_size_model* self, uint16_t binding);
+/// Likewise of dimension `dim`: the largest seen, runs that were surprises, whether data decides.
+void berth_size_model_recall_dim(
+    berth_size_model* self, uint32_t dim, int64_t largest, uint8_t misses, bool data);
+
 /// True if every binding that never varied on this path has the value it always had.
 bool berth_size_model_applies(const berth_size_model* self, const int64_t* bindings);
 

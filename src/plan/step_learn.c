@@ -34,8 +34,7 @@ static uint32_t least_recent(const berth_step_model* model) {
     return oldest;
 }
 
-/// Keeps models and plans within the bound (P4): models first, the rest is for plans.
-static void settle_bytes(berth_step_model* model) {
+void berth_step_model_settle_bytes(berth_step_model* model) {
     uint64_t bytes = berth_step_model_path_bytes(model);
     while (bytes > model->policy.cache_bytes) {
         if (model->path_count == 1)
@@ -124,11 +123,10 @@ static berth_known_path* add_path(berth_step_model* model,
     return path;
 }
 
-/// Learns a whole run. Returns the path it took, or NULL if that is not kept.
-static berth_known_path* learn_run(berth_step_model* model,
-                                   const berth_shape_key* key,
-                                   const int64_t* values,
-                                   const berth_trace* trace) {
+berth_known_path* berth_step_model_learn_run(berth_step_model* model,
+                                             const berth_shape_key* key,
+                                             const int64_t* values,
+                                             const berth_trace* trace) {
     if (trace->events.count > model->policy.max_events || !berth_path_is_sound(trace)) return NULL;
     if (!berth_step_model_learn_names(model, key)) return NULL;
     for (uint32_t i = 0; i < model->path_count; i++) {
@@ -220,7 +218,7 @@ void berth_step_model_take_report(berth_step_model* model,
     const uint32_t first_new_id = model->next_path_id;
     berth_known_path* path = NULL;
     if (report->trace != NULL)
-        path = learn_run(model, key, values, report->trace);
+        path = berth_step_model_learn_run(model, key, values, report->trace);
     else if (report->placement != NULL && report->result != BERTH_RUN_EXIT)
         path = note_replay(model, report);
     if (path != NULL) path->last_taken = model->clock;
@@ -228,6 +226,6 @@ void berth_step_model_take_report(berth_step_model* model,
     if (miss == BERTH_MISS_NONE && report->result == BERTH_RUN_EXIT && is_new)
         miss = BERTH_MISS_NEW_PATH;
     count_miss(&model->counters, miss);
-    if (report->trace != NULL) settle_bytes(model);
+    if (report->trace != NULL) berth_step_model_settle_bytes(model);
     count_exits(model, report->result);
 }

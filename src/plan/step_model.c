@@ -76,6 +76,13 @@ void berth_step_model_destroy(berth_step_model* model) {
 
 const char* berth_step_model_name(const berth_step_model* model) { return model->name; }
 
+void berth_step_model_set_source(berth_step_model* model,
+                                 const berth_plan_file* file,
+                                 const berth_event_names* names) {
+    model->file = file;
+    model->names = names;
+}
+
 // ---- Keys.
 
 /// Copies the values of `key` to `values` [BERTH_BINDINGS_MAX]. Needs the lock.
@@ -153,6 +160,7 @@ static berth_status inquire(berth_step_model* model,
     *out_outlook = (berth_outlook){.kind = BERTH_ESTIMATE_UNKNOWN};
     int64_t values[BERTH_BINDINGS_MAX];
     berth_mutex_lock(&model->lock);
+    if (model->file != NULL) berth_step_model_take_in(model, key);
     const berth_status status = read_key(model, key, values);
     if (model->ended) out_outlook->miss = BERTH_MISS_CHURN;
     if (status == BERTH_OK && !model->ended) {

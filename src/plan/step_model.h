@@ -4,7 +4,9 @@
 #ifndef BERTH_PLAN_STEP_MODEL_H
 #define BERTH_PLAN_STEP_MODEL_H
 
+#include "base/byte_stream.h"
 #include "berth/stats.h"
+#include "plan/event_names.h"
 #include "plan/trace.h"
 
 /// A declared dimension or integer of one run.
@@ -78,6 +80,8 @@ typedef struct berth_outlook {
     uint64_t plan_ns;     ///< time this call spent planning or evaluating
 } berth_outlook;
 
+#define BERTH_BINDINGS_MAX 64u ///< declared dimensions and integers of a step
+
 typedef enum berth_run_result {
     BERTH_RUN_HIT,       ///< replayed, every value placed as planned
     BERTH_RUN_PARTIAL,   ///< replayed to the end, but some value was not placed (too large, overlap
@@ -127,6 +131,22 @@ BERTH_NODISCARD berth_status berth_step_model_create(const berth_host* host,
                                                      berth_step_model** out_model);
 /// Accepts NULL. All placements have been released.
 void berth_step_model_destroy(berth_step_model* model);
+
+struct berth_plan_file;
+
+/// Lets the model take in, when it is first asked about a run, what `file` has about a step of its
+/// name. Before any other call. Both are borrowed and outlive the model. The lock of the model is
+/// held when names are asked for.
+void berth_step_model_set_source(berth_step_model* model,
+                                 const struct berth_plan_file* file,
+                                 const berth_event_names* names);
+
+/// Writes what is known of the step as a section of a plan file, for other processes. Paths with
+/// events that have no name are left out. False: there is nothing to be written; check
+/// out->failed too.
+bool berth_step_model_export(berth_step_model* model,
+                             const berth_event_names* names,
+                             berth_byte_writer* out);
 
 const char* berth_step_model_name(const berth_step_model* model);
 

@@ -8,9 +8,8 @@
 #include "plan/bucket.h"
 #include "plan/plan.h"
 #include "plan/plan_cache.h"
+#include "plan/plan_file.h"
 #include "plan/step_model.h"
-
-#define BERTH_BINDINGS_MAX 64u
 
 /// A path of a step with what was learned on it.
 typedef struct berth_known_path {
@@ -44,7 +43,28 @@ struct berth_step_model {
     berth_plan_cache cache;
     berth_plan_workspace workspace;
     berth_step_counters counters;
+    const berth_plan_file* file; ///< borrowed; NULL: there is nothing (more) to take in
+    const berth_event_names* names;
 };
+
+/// Where a shape lies: the quantum box around it inside its bucket, and both keys.
+typedef struct berth_shape_box {
+    int64_t lo[BERTH_BINDINGS_MAX];
+    int64_t hi[BERTH_BINDINGS_MAX];
+    int64_t bucket_lo[BERTH_BINDINGS_MAX];
+    int64_t bucket_hi[BERTH_BINDINGS_MAX];
+    int64_t placement_key[BERTH_BINDINGS_MAX]; ///< by symbol
+    int64_t plan_key[BERTH_BINDINGS_MAX];      ///< by symbol
+} berth_shape_box;
+
+/// Finds the box of `values` [binding_count] on `path`. Needs the lock.
+void berth_step_model_find_box(const berth_step_model* model,
+                               const berth_known_path* path,
+                               const int64_t* values,
+                               berth_shape_box* box);
+
+/// The key of the plan for the bucket of `box`, which it borrows.
+berth_cache_key berth_step_model_plan_key(const berth_known_path* path, const berth_shape_box* box);
 
 /// A way to ask: begin plans and remembers, estimate leaves no trace.
 typedef struct berth_plan_inquiry {
@@ -67,6 +87,28 @@ void berth_step_model_take_report(berth_step_model* model,
                                   const berth_shape_key* key,
                                   const int64_t* values,
                                   const berth_run_report* report);
+
+/// Learns a whole run: its trace, at `values` of the bindings that `key` names. Returns the path it
+/// took, or NULL if that is not kept. Needs the lock.
+berth_known_path* berth_step_model_learn_run(berth_step_model* model,
+                                             const berth_shape_key* key,
+                                             const int64_t* values,
+                                             const berth_trace* trace);
+
+/// Keeps models and plans within the bound (P4): models first, the rest is for plans.
+void berth_step_model_settle_bytes(berth_step_model* model);
+
+/// Takes in what the file has about the step, if its bindings are those of `key`. Needs the lock.
+void berth_step_model_take_in(berth_step_model* model, const berth_shape_key* key);
+
+/// The plan of `path` at `key` that a seed gives, verified at the corner's sizes in the workspace;
+/// NULL: none. With `remember` it takes the seed's place; else, or without room, `*out_owned`: the
+/// caller destroys it.
+berth_plan* berth_step_model_sprout(berth_step_model* model,
+                                    const berth_known_path* path,
+                                    const berth_cache_key* key,
+                                    bool remember,
+                                    bool* out_owned);
 
 /// Fixes names and order of the bindings by the first run. False without memory.
 bool berth_step_model_learn_names(berth_step_model* model, const berth_shape_key* key);

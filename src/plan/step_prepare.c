@@ -3,20 +3,10 @@
 // what a run will need.
 #include "plan/step_model_impl.h"
 
-/// Where a shape lies: the quantum box around it inside its bucket, and both keys.
-typedef struct shape_box {
-    int64_t lo[BERTH_BINDINGS_MAX];
-    int64_t hi[BERTH_BINDINGS_MAX];
-    int64_t bucket_lo[BERTH_BINDINGS_MAX];
-    int64_t bucket_hi[BERTH_BINDINGS_MAX];
-    int64_t placement_key[BERTH_BINDINGS_MAX]; ///< by symbol
-    int64_t plan_key[BERTH_BINDINGS_MAX];      ///< by symbol
-} shape_box;
-
-static void find_box(const berth_step_model* model,
-                     const berth_known_path* path,
-                     const int64_t* values,
-                     shape_box* box) {
+void berth_step_model_find_box(const berth_step_model* model,
+                               const berth_known_path* path,
+                               const int64_t* values,
+                               berth_shape_box* box) {
     const berth_size_model* sizes = &path->sizes;
     for (uint32_t i = 0; i < sizes->binding_count; i++) {
         box->lo[i] = box->bucket_lo[i] = values[i] - 1;
@@ -40,24 +30,27 @@ static uint64_t cost_since(const berth_step_model* model, uint64_t begin, uint64
     return model->policy.now_ns != NULL ? berth_step_model_now(model) - begin + 1 : size + 1;
 }
 
-static berth_cache_key plan_key_of(const berth_known_path* path, const shape_box* box) {
+berth_cache_key berth_step_model_plan_key(const berth_known_path* path,
+                                          const berth_shape_box* box) {
     return (berth_cache_key){BERTH_CACHE_PLAN, path->id, path->sizes.symbol_count, box->plan_key};
 }
 
 /// The plan for the bucket of `box`; `*out_owned`: the caller destroys it.
 static berth_plan* find_plan(berth_step_model* model,
                              berth_known_path* path,
-                             const shape_box* box,
+                             const berth_shape_box* box,
                              berth_plan_inquiry* inquiry,
                              bool* out_owned) {
     *out_owned = false;
-    const berth_cache_key key = plan_key_of(path, box);
+    const berth_cache_key key = berth_step_model_plan_key(path, box);
     berth_plan* plan = berth_plan_cache_find_plan(&model->cache, &key, inquiry->remember);
     if (plan != NULL) return plan;
-    inquiry->miss = berth_plan_cache_query_miss(&model->cache, &key);
     const uint64_t begin = berth_step_model_now(model);
     (void)berth_size_model_evaluate(
         &path->sizes, box->bucket_lo, box->bucket_hi, box->bucket_hi, model->workspace.sizes);
+    plan = berth_step_model_sprout(model, path, &key, inquiry->remember, out_owned);
+    if (plan != NULL) return plan;
+    inquiry->miss = berth_plan_cache_query_miss(&model->cache, &key);
     if (berth_plan_make(&model->workspace, &path->version->shown, &plan) != BERTH_OK) return NULL;
     const uint64_t cost = cost_since(model, begin, path->sizes.value_count * UINT64_C(16));
     if (inquiry->remember) {
@@ -71,7 +64,7 @@ static berth_plan* find_plan(berth_step_model* model,
 
 static berth_plan_placement* evaluate_plan(berth_step_model* model,
                                            berth_known_path* path,
-                                           const shape_box* box,
+                                           const berth_shape_box* box,
                                            const berth_plan* plan,
                                            bool remember) {
     berth_size_answer answer = berth_size_model_evaluate(
@@ -88,7 +81,7 @@ static berth_plan_placement* evaluate_plan(berth_step_model* model,
 
 static berth_plan_placement* make_placement(berth_step_model* model,
                                             berth_known_path* path,
-                                            const shape_box* box,
+                                            const berth_shape_box* box,
                                             const berth_cache_key* key,
                                             berth_plan_inquiry* inquiry) {
     const uint64_t begin = berth_step_model_now(model);
@@ -104,7 +97,7 @@ static berth_plan_placement* make_placement(berth_step_model* model,
     inquiry->evaluated = true;
     model->counters.evaluations++;
     const uint64_t cost = cost_since(model, evaluation, path->sizes.value_count);
-    const berth_cache_key plan_key = plan_key_of(path, box);
+    const berth_cache_key plan_key = berth_step_model_plan_key(path, box);
     (void)berth_plan_cache_insert_placement(&model->cache, key, &plan_key, placement, cost);
     inquiry->plan_ns += berth_step_model_now(model) - begin;
     return placement;
@@ -115,8 +108,8 @@ static berth_plan_placement* place(berth_step_model* model,
                                    berth_known_path* path,
                                    const int64_t* values,
                                    berth_plan_inquiry* inquiry) {
-    shape_box box;
-    find_box(model, path, values, &box);
+    berth_shape_box box;
+    berth_step_model_find_box(model, path, values, &box);
     const berth_cache_key key = {
         BERTH_CACHE_PLACEMENT, path->id, path->sizes.symbol_count, box.placement_key};
     berth_plan_placement* placement =
