@@ -44,7 +44,6 @@ typedef struct job {
     int64_t k;
     int64_t row_blocks;
     int64_t column_blocks;
-    uint64_t worker_bytes;
 } job;
 
 /// One block of one product of the batch.
@@ -73,19 +72,17 @@ static berth_matmul_tile_fn query_tile(void) {
     return berth_matmul_tile_portable;
 }
 
-/// Bytes of a worker's workspace: its pieces of a and b, and the sums.
-static uint64_t worker_bytes_for(int64_t m, int64_t k) {
-    const int64_t stretch = berth_min_i64(k, BLOCK_K);
-    const int64_t floats =
-        stretch * (BLOCK_COLUMNS + TILE_ROWS) + berth_min_i64(m, BLOCK_ROWS) * BLOCK_COLUMNS;
-    return berth_round_up((uint64_t)floats * sizeof(float), ALIGNMENT);
+/// Bytes of a worker's workspace: its pieces of a and b, and the sums. The same for all sizes, so
+/// that a step whose sizes vary needs the same scratch in every run.
+static uint64_t worker_bytes(void) {
+    const uint64_t floats = BLOCK_K * (BLOCK_COLUMNS + TILE_ROWS) + BLOCK_ROWS * BLOCK_COLUMNS;
+    return berth_round_up(floats * sizeof(float), ALIGNMENT);
 }
 
 uint64_t berth_cpu_matmul_scratch(const berth_op_call* call) {
-    const berth_view* a = &call->inputs[0];
-    if (!berth_dtype_is_float(a->dtype)) return berth_cpu_matmul_integers_scratch(call);
-    const int64_t rows = a->rank > 1 ? a->dims[a->rank - 2] : 1;
-    return worker_bytes_for(rows, a->dims[a->rank - 1]) * berth_team_worker_count(call->team);
+    if (!berth_dtype_is_float(call->inputs[0].dtype))
+        return berth_cpu_matmul_integers_scratch(call);
+    return worker_bytes() * berth_team_worker_count(call->team);
 }
 
 void berth_matmul_operands(const berth_op_call* call,
@@ -264,7 +261,7 @@ static void multiply_block(const job* j, const block* x) {
 static void multiply_blocks(void* context, int64_t begin, int64_t end, uint32_t worker) {
     const job* j = context;
     const berth_view* out = &j->out;
-    float* space = (float*)(void*)((uint8_t*)j->call->scratch + worker * j->worker_bytes);
+    float* space = (float*)(void*)((uint8_t*)j->call->scratch + worker * worker_bytes());
     for (int64_t item = begin; item < end; item++) {
         const int64_t column = item % j->column_blocks * BLOCK_COLUMNS;
         const int64_t row = item / j->column_blocks % j->row_blocks * BLOCK_ROWS;
@@ -304,7 +301,6 @@ void berth_cpu_matmul(const berth_op_call* call) {
     j.k = j.a.dims[j.a.rank - 1];
     j.row_blocks = berth_ceil_div(j.m, BLOCK_ROWS);
     j.column_blocks = berth_ceil_div(j.n, BLOCK_COLUMNS);
-    j.worker_bytes = worker_bytes_for(j.m, j.k);
     int64_t items = j.row_blocks * j.column_blocks;
     for (int32_t d = 0; d + 2 < out->rank; d++)
         items *= out->dims[d];

@@ -66,15 +66,15 @@ static int64_t lane_bytes(berth_dtype dtype) {
     return bytes == 1 ? 2 : bytes;
 }
 
-static uint64_t worker_bytes_for(berth_dtype dtype, int64_t k) {
-    const int64_t stretch = berth_min_i64(k, STRETCH);
-    const int64_t lanes = stretch * (ROWS + COLUMNS) + ROWS * COLUMNS;
+/// Bytes of a worker's workspace. The same for all sizes, so that a step whose sizes vary needs the
+/// same scratch in every run.
+static uint64_t worker_bytes_for(berth_dtype dtype) {
+    const int64_t lanes = STRETCH * (ROWS + COLUMNS) + ROWS * COLUMNS;
     return berth_round_up((uint64_t)(lanes * lane_bytes(dtype)), ALIGNMENT);
 }
 
 uint64_t berth_cpu_matmul_integers_scratch(const berth_op_call* call) {
-    const berth_view* a = &call->inputs[0];
-    return worker_bytes_for(a->dtype, a->dims[a->rank - 1]) * berth_team_worker_count(call->team);
+    return worker_bytes_for(call->inputs[0].dtype) * berth_team_worker_count(call->team);
 }
 
 static int64_t row_step(const integer_job* job, const berth_view* x) {
@@ -253,7 +253,7 @@ void berth_cpu_matmul_integers(const berth_op_call* call) {
     }
     job.row_blocks = (job.m + ROWS - 1) / ROWS;
     job.column_blocks = (job.n + COLUMNS - 1) / COLUMNS;
-    job.worker_bytes = worker_bytes_for(job.out.dtype, job.k);
+    job.worker_bytes = worker_bytes_for(job.out.dtype);
     const int64_t blocks = elements / (job.m * job.n) * job.row_blocks * job.column_blocks;
     const int64_t of_block = berth_min_i64(job.m, ROWS) * berth_min_i64(job.n, COLUMNS) * products;
     berth_run_range(call, blocks, 1, LEAST / of_block + 1, multiply_blocks, &job);
