@@ -57,8 +57,9 @@ BERTH_API BERTH_NODISCARD berth_status berth_step_estimate(berth_context* contex
                                                            const berth_step_desc* desc,
                                                            berth_step_estimate_result* out_result);
 
-/// Makes the plan for a run ahead of it, and populates the frame's memory. Does nothing while the
-/// step is unknown.
+/// Makes the plan for a run ahead of it, and maps its memory: the frame, of the largest path known,
+/// and what escaping tensors will take. So the run's begin maps nothing, unless BERTH_KEEP gives
+/// the memory back before. Does nothing while the step is unknown (see BERTH_PREALLOC).
 /// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE. They are not the
 ///         context's: ops go on.
 BERTH_API BERTH_NODISCARD berth_status berth_step_warm(berth_context* context,

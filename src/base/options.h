@@ -52,6 +52,9 @@ typedef enum berth_option_type {
       "threads that compute, the calling one included; 0 takes all cores")                         \
     X(MEMORY, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",           \
       "the most device memory to use; unlimited means what the device has")                        \
+    X(PREALLOC, BYTES_OR_PERCENT, "0", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                     \
+      "device memory to map at once, for steps and pool alike; so much stays mapped whatever "     \
+      "BERTH_KEEP says")                                                                           \
     X(PINNED, BYTES_OR_PERCENT, "256M", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                    \
       "the most host memory to lock for transfers; per cent are of the device's memory")           \
     X(MODE, WORD, "auto", 0, 0, "", BERTH_WORDS_TEXT(BERTH_MODE_WORDS),                            \

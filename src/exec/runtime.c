@@ -97,6 +97,9 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(berth_device_query_memory(runtime->device, &total, &available));
     const uint64_t capacity = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);
     BERTH_TRY(berth_store_create(runtime->host, runtime->device, capacity, &runtime->store));
+    const uint64_t ahead = berth_options_bytes(options, BERTH_OPTION_PREALLOC, total);
+    const berth_status mapped = berth_store_map_ahead(runtime->store, ahead);
+    if (mapped != BERTH_OK) return berth_fail_prefix(mapped, "BERTH_PREALLOC");
     const uint64_t pinned = berth_options_bytes(options, BERTH_OPTION_PINNED, total);
     BERTH_TRY(berth_pinned_create(runtime->host, runtime->device, pinned, &runtime->pinned));
     // last: a creation that is refused leaves the process's log as it was
@@ -203,6 +206,7 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
         .kv_bytes = store.mapped_by_owner[BERTH_OWNER_KV],
         .weights_bytes = store.mapped_by_owner[BERTH_OWNER_WEIGHTS],
         .overhead_bytes = store.mapped_by_owner[BERTH_OWNER_OVERHEAD],
+        .ahead_bytes = store.mapped_by_owner[BERTH_OWNER_AHEAD],
         .pinned_bytes = berth_pinned_query_bytes(runtime->pinned),
         .host_bytes = berth_host_query_live_bytes(runtime->host),
         .host_allocs = berth_host_query_alloc_calls(runtime->host),

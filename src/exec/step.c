@@ -200,6 +200,35 @@ berth_status berth_step_estimate(berth_context* context,
     return BERTH_OK;
 }
 
+/// Makes the pool map what the values that `placement` leaves to it will take together.
+static berth_status warm_pool(berth_context* context, const berth_placement* placement) {
+    berth_home* home = &context->home;
+    const uint32_t values = placement->path->value_count;
+    if (placement->escaping_bytes == 0) return BERTH_OK;
+    berth_block* blocks = berth_host_calloc(home->host, values, sizeof *blocks);
+    if (blocks == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory to warm a step");
+    berth_status status = BERTH_OK;
+    uint32_t taken = 0;
+    for (uint32_t v = 0; v < values && status == BERTH_OK; ++v) {
+        if (placement->places[v].offset != BERTH_PLACE_POOL) continue;
+        status = berth_pool_take(home->pool, placement->places[v].bytes, NULL, &blocks[taken]);
+        taken += status == BERTH_OK;
+    }
+    while (taken > 0)
+        berth_pool_give(home->pool, &blocks[--taken]);
+    berth_host_free(home->host, blocks);
+    return status;
+}
+
+/// Maps what a run with this outlook will use: the frame of its largest path, and the pool's part.
+static berth_status warm_memory(berth_context* context, const berth_outlook* outlook) {
+    berth_frame frame;
+    BERTH_TRY(berth_arena_push(context->home.arena, outlook->frame_bytes, NULL, &frame));
+    const berth_status status = warm_pool(context, outlook->placement);
+    berth_arena_pop(context->home.arena, &frame);
+    return status;
+}
+
 static berth_status warm_locked(berth_context* context, const berth_step_desc* desc) {
     berth_step_entry* entry;
     BERTH_TRY(berth_step_entry_find(context, desc, false, &entry));
@@ -211,9 +240,7 @@ static berth_status warm_locked(berth_context* context, const berth_step_desc* d
     if (status == BERTH_OK) status = berth_step_model_begin(entry->model, &key, &outlook);
     berth_binding_vec_fini(&bindings, context->home.host);
     if (status != BERTH_OK || outlook.placement == NULL) return status;
-    berth_frame frame;
-    status = berth_arena_push(context->home.arena, outlook.placement->frame_bytes, NULL, &frame);
-    if (status == BERTH_OK) berth_arena_pop(context->home.arena, &frame);
+    status = warm_memory(context, &outlook);
     berth_step_model_abandon(entry->model, outlook.placement);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "memory/page_ahead.h"
 #include "memory/page_store_internal.h"
 
 #include <inttypes.h>
@@ -29,6 +30,9 @@ struct berth_store {
     uint64_t next_id;
     climber* climbers;
     berth_store_stats stats;
+    uint64_t floor_bytes;   ///< so much stays mapped in all
+    uint64_t leaving_bytes; ///< on their way to the system
+    berth_page_ahead ahead; ///< its own lock; what the books count as AHEAD is there
 };
 
 /// What a climb brought, for the report.
@@ -41,9 +45,12 @@ typedef struct climb_result {
 static const char* const owner_names[BERTH_OWNER_COUNT] = {BERTH_OWNER_MAP(OWNER_NAME)};
 #undef OWNER_NAME
 
-static uint64_t free_bytes(const berth_store* store) {
-    return store->stats.capacity_bytes - store->stats.mapped_bytes - store->stats.reserved_bytes;
+static uint64_t free_bytes_of(const berth_store_stats* stats) {
+    return stats->capacity_bytes - stats->mapped_bytes - stats->reserved_bytes +
+           stats->mapped_by_owner[BERTH_OWNER_AHEAD];
 }
+
+static uint64_t free_bytes(const berth_store* store) { return free_bytes_of(&store->stats); }
 
 static berth_reclaimer* first_after(const berth_store* store, uint64_t id) {
     berth_reclaimer* rung = store->reclaimers;
@@ -118,10 +125,7 @@ static berth_status report_shortage(const berth_store_stats* stats,
     append_size(capacity, sizeof capacity, "", stats->capacity_bytes);
     append_size(mapped, sizeof mapped, "", stats->mapped_bytes);
     append_size(promised, sizeof promised, "", stats->reserved_bytes);
-    append_size(unused,
-                sizeof unused,
-                "",
-                stats->capacity_bytes - stats->mapped_bytes - stats->reserved_bytes);
+    append_size(unused, sizeof unused, "", free_bytes_of(stats));
     append_size(given, sizeof given, "", climbed->given_bytes);
     format_owners(stats, owners, sizeof owners);
     return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
@@ -191,6 +195,7 @@ void berth_store_destroy(berth_store* store) {
     if (store == NULL) return;
     BERTH_CHECK(2, store->reclaimers == NULL && store->climbers == NULL);
     BERTH_CHECK(2, store->stats.reserved_bytes == 0);
+    berth_page_ahead_fini(&store->ahead);
     berth_cond_fini(&store->rung_left);
     berth_mutex_fini(&store->mutex);
     berth_host_free(store->host, store);
@@ -244,37 +249,50 @@ void berth_store_unreserve(berth_store* store, berth_reservation* reservation) {
     berth_mutex_unlock(store->lock);
 }
 
-/// Books `size` bytes as mapped by `owner`, `drawn` of them out of `reservation`. Locked.
-static void book(berth_store* store,
-                 berth_owner owner,
-                 berth_reservation* reservation,
-                 uint64_t size,
-                 uint64_t drawn) {
-    if (drawn > 0) reservation->bytes -= drawn;
-    store->stats.reserved_bytes -= drawn;
-    store->stats.mapped_bytes += size;
-    store->stats.mapped_by_owner[owner] += size;
+/// Bytes of one map and where they come from.
+typedef struct map_books {
+    berth_owner owner;
+    berth_reservation* reservation;
+    uint64_t size;
+    uint64_t drawn; ///< out of the reservation
+    uint64_t ahead; ///< of those that are mapped ahead; the rest is new
+} map_books;
+
+/// Books a map. Locked.
+static void book(berth_store* store, map_books* books) {
+    berth_store_stats* stats = &store->stats;
+    const uint64_t there = stats->mapped_by_owner[BERTH_OWNER_AHEAD];
+    books->ahead = there < books->size ? there : books->size;
+    if (books->drawn > 0) books->reservation->bytes -= books->drawn;
+    stats->reserved_bytes -= books->drawn;
+    stats->mapped_bytes += books->size - books->ahead;
+    stats->mapped_by_owner[BERTH_OWNER_AHEAD] -= books->ahead;
+    stats->mapped_by_owner[books->owner] += books->size;
 }
 
-/// Undoes book. Locked.
+/// Takes `size` bytes off `owner`, `kept` of them to those mapped ahead, and promises `returned`.
+/// Locked.
 static void unbook(berth_store* store,
                    berth_owner owner,
                    berth_reservation* reservation,
                    uint64_t size,
+                   uint64_t kept,
                    uint64_t returned) {
-    BERTH_CHECK(2, store->stats.mapped_by_owner[owner] >= size);
-    store->stats.mapped_by_owner[owner] -= size;
-    store->stats.mapped_bytes -= size;
-    store->stats.reserved_bytes += returned;
+    berth_store_stats* stats = &store->stats;
+    BERTH_CHECK(2, stats->mapped_by_owner[owner] >= size);
+    stats->mapped_by_owner[owner] -= size;
+    stats->mapped_by_owner[BERTH_OWNER_AHEAD] += kept;
+    stats->mapped_bytes -= size - kept;
+    stats->reserved_bytes += returned;
     if (returned > 0) reservation->bytes += returned;
 }
 
-/// Maps booked granules. The system may be short although the capacity is not: then reclaimers are
+/// Maps new granules. The system may be short although the capacity is not: then reclaimers are
 /// asked for as much, and the call is made once more if they gave anything.
-static berth_status map_booked(berth_store* store,
-                               berth_space* space,
-                               uint64_t offset,
-                               uint64_t size) {
+static berth_status map_new(berth_store* store,
+                            berth_space* space,
+                            uint64_t offset,
+                            uint64_t size) {
     berth_status status = berth_space_map(space, offset, size);
     if (status != BERTH_ERR_OUT_OF_MEMORY) return status;
     berth_mutex_lock(store->lock);
@@ -286,6 +304,33 @@ static berth_status map_booked(berth_store* store,
     return berth_space_map(space, offset, size);
 }
 
+/// Moves a stretch to those mapped ahead; if that fails, it goes to the system. Returns the bytes
+/// that are ahead then.
+static uint64_t put_ahead(berth_store* store, berth_space* space, uint64_t offset, uint64_t size) {
+    if (berth_page_ahead_add(&store->ahead, space, offset, size) == BERTH_OK) return size;
+    if (berth_space_unmap(space, offset, size) != BERTH_OK)
+        berth_log_line(BERTH_LOG_ERROR,
+                       "%" PRIu64 " bytes could not be given back and are lost: %s",
+                       size,
+                       berth_last_error());
+    return 0;
+}
+
+/// Maps booked granules: those from ahead first, new ones behind them. `*out_kept` are the bytes
+/// from ahead that are there again after a failure.
+static berth_status map_booked(berth_store* store,
+                               const map_books* books,
+                               berth_space* space,
+                               uint64_t offset,
+                               uint64_t* out_kept) {
+    *out_kept = books->ahead;
+    BERTH_TRY(berth_page_ahead_draw(&store->ahead, books->ahead, space, offset));
+    const berth_status status =
+        map_new(store, space, offset + books->ahead, books->size - books->ahead);
+    if (status != BERTH_OK) *out_kept = put_ahead(store, space, offset, books->ahead);
+    return status;
+}
+
 berth_status berth_store_map(berth_store* store,
                              berth_owner owner,
                              berth_reservation* reservation,
@@ -295,23 +340,59 @@ berth_status berth_store_map(berth_store* store,
     BERTH_CHECK(1, size % store->device->granule_bytes == 0);
     if (size == 0) return BERTH_OK;
     const uint64_t promised = reservation == NULL ? 0 : reservation->bytes;
-    const uint64_t drawn = promised < size ? promised : size;
+    map_books books = {.owner = owner,
+                       .reservation = reservation,
+                       .size = size,
+                       .drawn = promised < size ? promised : size};
     berth_mutex_lock(store->lock);
-    BERTH_TRY(find_free(store, size - drawn));
-    book(store, owner, reservation, size, drawn);
+    BERTH_TRY(find_free(store, size - books.drawn));
+    book(store, &books);
     berth_mutex_unlock(store->lock);
 
-    const berth_status status = map_booked(store, space, offset, size);
+    uint64_t kept;
+    const berth_status status = map_booked(store, &books, space, offset, &kept);
 
     berth_mutex_lock(store->lock);
     if (status != BERTH_OK) {
-        unbook(store, owner, reservation, size, drawn);
+        unbook(store, owner, reservation, size, kept, books.drawn);
         store->stats.failures++;
     } else if (store->stats.mapped_bytes > store->stats.peak_mapped_bytes) {
         store->stats.peak_mapped_bytes = store->stats.mapped_bytes;
     }
     berth_mutex_unlock(store->lock);
     return status;
+}
+
+berth_status berth_store_map_ahead(berth_store* store, uint64_t bytes) {
+    const uint64_t capacity = store->stats.capacity_bytes;
+    uint64_t size = 0;
+    if (bytes == 0) return BERTH_OK;
+    if (!berth_try_round_up(bytes, store->device->granule_bytes, &size) || size > capacity)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                          "%" PRIu64 " bytes cannot be mapped ahead, the capacity (BERTH_MEMORY) "
+                          "is %" PRIu64,
+                          bytes,
+                          capacity);
+    BERTH_TRY(berth_page_ahead_init(&store->ahead, store->device, size));
+    store->floor_bytes = size;
+    store->stats.mapped_bytes = size;
+    store->stats.peak_mapped_bytes = size;
+    store->stats.mapped_by_owner[BERTH_OWNER_AHEAD] = size;
+    return BERTH_OK;
+}
+
+/// How many of `size` bytes that are given back stay mapped, for later maps; the rest is leaving
+/// from now on.
+static uint64_t keep_ahead(berth_store* store, uint64_t size) {
+    berth_mutex_lock(store->lock);
+    const uint64_t staying = store->stats.mapped_bytes - store->leaving_bytes;
+    BERTH_CHECK(2, staying >= size);
+    const uint64_t rest = staying - size;
+    uint64_t kept = store->floor_bytes > rest ? store->floor_bytes - rest : 0;
+    if (kept > size) kept = size;
+    store->leaving_bytes += size - kept;
+    berth_mutex_unlock(store->lock);
+    return kept;
 }
 
 berth_status berth_store_unmap_into(berth_store* store,
@@ -323,22 +404,24 @@ berth_status berth_store_unmap_into(berth_store* store,
                                     uint64_t size) {
     BERTH_CHECK(1, size % store->device->granule_bytes == 0);
     if (size == 0) return BERTH_OK;
-    const berth_status status = berth_space_unmap(space, offset, size);
-    if (status != BERTH_OK) {
-        berth_log_once(BERTH_LOG_WARN,
-                       "memory could not be given back to the system and stays in use: %s",
-                       berth_last_error());
-        return status;
-    }
+    const uint64_t kept = keep_ahead(store, size);
+    const uint64_t leaving = size - kept;
+    const berth_status status = berth_space_unmap(space, offset, leaving);
+    const uint64_t ahead = status == BERTH_OK ? put_ahead(store, space, offset + leaving, kept) : 0;
     uint64_t returned = 0;
     if (reservation != NULL && reservation->bytes < limit_bytes) {
         returned = limit_bytes - reservation->bytes;
         if (returned > size) returned = size;
     }
     berth_mutex_lock(store->lock);
-    unbook(store, owner, reservation, size, returned);
+    store->leaving_bytes -= leaving;
+    if (status == BERTH_OK) unbook(store, owner, reservation, size, ahead, returned);
     berth_mutex_unlock(store->lock);
-    return BERTH_OK;
+    if (status != BERTH_OK)
+        berth_log_once(BERTH_LOG_WARN,
+                       "memory could not be given back to the system and stays in use: %s",
+                       berth_last_error());
+    return status;
 }
 
 berth_status berth_store_unmap(

@@ -2,7 +2,8 @@
 // Memory layer: physical granules with owners, frames, and the pool for what no plan covers.
 // Knows nothing of ops, tensors or traces.
 //
-// M1: the bytes mapped for all owners plus the bytes promised never exceed the capacity.
+// M1: the bytes mapped for all owners plus the bytes promised never exceed the capacity. What is
+//     mapped ahead has no owner yet and counts as free.
 //
 // M2: a granule has exactly one owner; the sum over owners is what is populated.
 //
@@ -24,7 +25,8 @@
     X(POOL,     "pool")           \
     X(KV,       "kv")             \
     X(WEIGHTS,  "weights")        \
-    X(OVERHEAD, "overhead")
+    X(OVERHEAD, "overhead")       \
+    X(AHEAD,    "ahead of use")
 // clang-format on
 
 typedef enum berth_owner {
@@ -66,10 +68,18 @@ BERTH_NODISCARD berth_status berth_store_create(const berth_host* host,
                                                 berth_device* device,
                                                 uint64_t capacity_bytes,
                                                 berth_store** out_store);
-/// Accepts NULL. Nothing is mapped through it any more.
+/// Accepts NULL. Nothing is mapped through it any more but what is mapped ahead.
 void berth_store_destroy(berth_store* store);
 
 berth_device* berth_store_device(const berth_store* store);
+
+/// Maps `bytes` (rounded up to granules) ahead: the next maps take them instead of memory of the
+/// system, and from then on unmap gives nothing to the system that would leave less than `bytes`
+/// mapped in all, but keeps it for later maps. Once, before anything else is mapped; 0 does
+/// nothing. Errors: BERTH_ERR_OUT_OF_MEMORY with the numbers, BERTH_ERR_UNSUPPORTED on a device
+/// that cannot
+///         move granules, BERTH_ERR_DEVICE; nothing changed.
+BERTH_NODISCARD berth_status berth_store_map_ahead(berth_store* store, uint64_t bytes);
 
 /// Promises `bytes` (rounded up to granules), climbing the ladder of reclaimers if needed; adds
 /// them to `*reservation`.
