@@ -235,10 +235,9 @@ static berth_tensor* attend(
     berth_release_all(q, k, turned);
     scores = berth_affine(ctx, berth_move(scores), 0.125f, 0.0f);
     scores = berth_add(ctx, berth_move(scores), mask);
-    berth_tensor* shares = berth_softmax(ctx, scores, -1);
-    berth_release(scores);
-    berth_tensor* seen = berth_matmul(ctx, shares, v);
-    berth_release_all(shares, v);
+    scores = berth_softmax(ctx, berth_move(scores), -1);
+    berth_tensor* seen = berth_matmul(ctx, scores, v);
+    berth_release_all(scores, v);
     return seen;
 }
 

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls into the private copy of jemalloc, whose symbols the build prefixes with berth_je_.
+//
+// What is learned and planned grows by small blocks for as long as new shapes come. The arena takes
+// its memory in stretches that are populated at once, and keeps what is freed of it, so that a run
+// does not stop for page faults; only large stretches go back to the system.
 #include "base/host_jemalloc.h"
 
 #if BERTH_HOST_JEMALLOC
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
 
 void* berth_je_mallocx(size_t size, int flags);
 void berth_je_sdallocx(void* block, size_t size, int flags);
@@ -16,15 +23,125 @@ int berth_je_mallctl(
 #define FLAG_NO_CACHE (1 << 8)
 #define FLAG_ARENA(index) ((int)(index) + 1) << 20
 
+#define FIRST_BYTES ((size_t)4 << 20)  ///< populated before anything is asked for
+#define RETURN_BYTES ((size_t)2 << 20) ///< freed stretches from here on go back to the system
+
+/// jemalloc's extent_hooks_t. Entries that are NULL count as refusals.
+typedef struct hooks {
+    void* (*alloc)(struct hooks*, void*, size_t, size_t, bool*, bool*, unsigned);
+    bool (*dalloc)(struct hooks*, void*, size_t, bool, unsigned);
+    void (*destroy)(struct hooks*, void*, size_t, bool, unsigned);
+    bool (*commit)(struct hooks*, void*, size_t, size_t, size_t, unsigned);
+    bool (*decommit)(struct hooks*, void*, size_t, size_t, size_t, unsigned);
+    bool (*purge_lazy)(struct hooks*, void*, size_t, size_t, size_t, unsigned);
+    bool (*purge_forced)(struct hooks*, void*, size_t, size_t, size_t, unsigned);
+    bool (*split)(struct hooks*, void*, size_t, size_t, size_t, bool, unsigned);
+    bool (*merge)(struct hooks*, void*, size_t, void*, size_t, bool, unsigned);
+} hooks;
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int base_flags;
+static bool is_filling; ///< the first stretch is being populated: it stays
+
+/// Maps `size` bytes at a multiple of `alignment`, a power of two; NULL without memory.
+static unsigned char* map_aligned(size_t size, size_t alignment) {
+    if (size > SIZE_MAX - alignment) return NULL;
+    const size_t whole = size + alignment;
+    unsigned char* at =
+        mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return NULL;
+    const size_t before = (alignment - ((uintptr_t)at & (alignment - 1))) & (alignment - 1);
+    if (before > 0) (void)munmap(at, before);
+    if (before < alignment) (void)munmap(at + before + size, alignment - before);
+    return at + before;
+}
+
+static void* alloc_extent(hooks* self,
+                          void* wanted,
+                          size_t size,
+                          size_t alignment,
+                          bool* zero,
+                          bool* commit,
+                          unsigned arena) {
+    (void)self;
+    (void)arena;
+    if (wanted != NULL) return NULL; // jemalloc takes another place then
+    unsigned char* at = map_aligned(size, alignment);
+    if (at == NULL) return NULL;
+    (void)madvise(at, size, MADV_POPULATE_WRITE); // without it, faults come one by one
+    *zero = true;
+    *commit = true;
+    return at;
+}
+
+/// Gives a freed stretch back; true for those that are kept.
+static bool purge_extent(
+    hooks* self, void* data, size_t size, size_t offset, size_t length, unsigned arena) {
+    (void)self;
+    (void)size;
+    (void)arena;
+    if (length < RETURN_BYTES || is_filling) return true;
+    return madvise((unsigned char*)data + offset, length, MADV_DONTNEED) != 0;
+}
+
+static bool split_extent(hooks* self,
+                         void* data,
+                         size_t size,
+                         size_t size_a,
+                         size_t size_b,
+                         bool committed,
+                         unsigned arena) {
+    (void)self;
+    (void)data;
+    (void)size;
+    (void)size_a;
+    (void)size_b;
+    (void)committed;
+    (void)arena;
+    return false; // any part of a mapping can stand alone
+}
+
+static bool merge_extents(
+    hooks* self, void* a, size_t size_a, void* b, size_t size_b, bool committed, unsigned arena) {
+    (void)self;
+    (void)a;
+    (void)size_a;
+    (void)b;
+    (void)size_b;
+    (void)committed;
+    (void)arena;
+    return false;
+}
+
+static hooks our_hooks = {.alloc = alloc_extent,
+                          .purge_forced = purge_extent,
+                          .split = split_extent,
+                          .merge = merge_extents};
+
+/// Free memory of the arena is purged at once, where it is at all: what is kept can be cut and
+/// joined as needed.
+static void set_decay(unsigned arena, const char* kind) {
+    char name[64];
+    ptrdiff_t none = 0;
+    (void)snprintf(name, sizeof name, "arena.%u.%s_decay_ms", arena, kind);
+    (void)berth_je_mallctl(name, NULL, NULL, &none, sizeof none);
+}
 
 static void create_arena(void) {
     unsigned arena;
     size_t bytes = sizeof arena;
+    hooks* const ours = &our_hooks;
     // Without an arena of our own (no memory), the copy's automatic ones serve as well.
-    if (berth_je_mallctl("arenas.create", &arena, &bytes, NULL, 0) == 0)
-        base_flags = FLAG_NO_CACHE | FLAG_ARENA(arena);
+    if (berth_je_mallctl("arenas.create", &arena, &bytes, (void*)(uintptr_t)&ours, sizeof ours) !=
+        0)
+        return;
+    base_flags = FLAG_NO_CACHE | FLAG_ARENA(arena);
+    set_decay(arena, "dirty");
+    set_decay(arena, "muzzy");
+    is_filling = true;
+    void* first = berth_je_mallocx(FIRST_BYTES, base_flags);
+    if (first != NULL) berth_je_sdallocx(first, FIRST_BYTES, base_flags);
+    is_filling = false;
 }
 
 static int flags_for(size_t alignment) {
