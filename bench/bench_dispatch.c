@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What placing a value costs: a chain of ops whose kernel does nothing, each with a fresh output
 // from a plan, from the pool, or from an allocator, minus the same chain in place (the same
-// dispatch without a placement). Medians per op of interleaved rounds.
+// dispatch without a placement). Medians per op of interleaved rounds. And whether what a plan
+// costs depends on how many plans, shapes and live values there are.
 //
 // usage: bench-dispatch [--json FILE] [--bytes N] [--ops N] [--rounds N] [--chain planned|in-place]
+//                       [--replay CASE]
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +14,8 @@
 
 #include "base/clock.h"
 #include "berth/berth.h"
+#include "dispatch/chain.h"
+#include "dispatch/replay.h"
 #include "exec/exec_impl.h"
 #include "kit/median.h"
 
@@ -20,6 +24,7 @@
 typedef struct bench_options {
     const char* json;
     const char* chain; ///< run one chain only, for an instruction counter
+    int replay;        ///< likewise one case of the replays; -1: none
     int64_t bytes;
     int64_t ops;
     int rounds;
@@ -56,31 +61,6 @@ static void close_contender(contender* c) {
     berth_runtime_release(c->runtime);
 }
 
-// The chains are functions of their own, so that an instruction counter can be told to count them
-// alone.
-
-__attribute__((noinline)) static berth_tensor* chain_of_fresh_outputs(berth_context* ctx,
-                                                                      berth_tensor* x,
-                                                                      int64_t ops) {
-    for (int64_t i = 0; i < ops; ++i) {
-        berth_tensor* const operands[1] = {x};
-        berth_tensor* y = berth_dispatch(ctx, BERTH_OP_NOOP, operands, 1, NULL, 0);
-        berth_release(x);
-        x = y;
-    }
-    return x;
-}
-
-__attribute__((noinline)) static berth_tensor* chain_in_place(berth_context* ctx,
-                                                              berth_tensor* x,
-                                                              int64_t ops) {
-    for (int64_t i = 0; i < ops; ++i) {
-        berth_tensor* const operands[1] = {berth_move(x)};
-        x = berth_dispatch(ctx, BERTH_OP_NOOP, operands, 1, NULL, 0);
-    }
-    return x;
-}
-
 /// One step with one chain; nanoseconds of the chain, an op.
 static double run_round(contender* c, const bench_options* options) {
     const berth_step_desc desc = {.name = c->name};
@@ -88,8 +68,8 @@ static double run_round(contender* c, const bench_options* options) {
     const int64_t dims[1] = {options->bytes / 4};
     berth_tensor* x = berth_empty(c->context, BERTH_F32, 1, dims);
     const uint64_t start = berth_clock_now_ns();
-    x = c->in_place ? chain_in_place(c->context, x, options->ops)
-                    : chain_of_fresh_outputs(c->context, x, options->ops);
+    x = c->in_place ? bench_chain_in_place(c->context, x, options->ops)
+                    : bench_chain_fresh(c->context, x, options->ops);
     const uint64_t end = berth_clock_now_ns();
     if (x == NULL) die(berth_context_error_text(c->context));
     berth_release(x);
@@ -153,21 +133,17 @@ static bool load_tcmalloc(tcmalloc_entries* entries) {
     return entries->memalign != NULL && entries->free != NULL;
 }
 
-/// Instructions an op of one chain, counted by callgrind in a process of its own; < 0 if that is
-/// not possible.
-static double count_instructions(const char* self,
-                                 const char* chain,
-                                 const bench_options* options) {
+/// Instructions inside `function` of a run of this program with `arguments`, counted by callgrind
+/// in a process of its own; < 0 if that is not possible.
+static double count_instructions(const char* self, const char* function, const char* arguments) {
     char command[4096], line[256];
     snprintf(command,
              sizeof command,
              "valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no "
-             "--toggle-collect=%s '%s' --chain %s --bytes %" PRId64 " --ops %" PRId64 " 2>&1",
-             strcmp(chain, "planned") == 0 ? "chain_of_fresh_outputs" : "chain_in_place",
+             "--toggle-collect=%s '%s' %s 2>&1",
+             function,
              self,
-             chain,
-             options->bytes,
-             options->ops);
+             arguments);
     FILE* pipe = popen(command, "r");
     if (pipe == NULL) return -1;
     double collected = -1;
@@ -175,9 +151,30 @@ static double count_instructions(const char* self,
         const char* found = strstr(line, "Collected :");
         if (found != NULL) collected = strtod(found + strlen("Collected :"), NULL);
     }
-    if (pclose(pipe) != 0 || collected < 0) return -1;
+    return pclose(pipe) != 0 ? -1 : collected;
+}
+
+/// Instructions an op of one chain; < 0 if they cannot be counted.
+static double count_chain(const char* self, const char* chain, const bench_options* options) {
+    char arguments[128];
+    snprintf(arguments,
+             sizeof arguments,
+             "--chain %s --bytes %" PRId64 " --ops %" PRId64,
+             chain,
+             options->bytes,
+             options->ops);
+    const bool is_planned = strcmp(chain, "planned") == 0;
     // the chain of a run is entered once: see run_one_chain
-    return collected / (double)options->ops;
+    return count_instructions(
+               self, is_planned ? "bench_chain_fresh" : "bench_chain_in_place", arguments) /
+           (double)options->ops;
+}
+
+/// Instructions an op of a replay in one state of the world; < 0 if they cannot be counted.
+static double count_replay(const char* self, int index) {
+    char arguments[64];
+    snprintf(arguments, sizeof arguments, "--replay %d", index);
+    return count_instructions(self, "counted_chain", arguments) / (double)bench_replay_query_ops();
 }
 
 /// Runs one chain as often as its plan needs, and once more; only that last time inside the
@@ -193,8 +190,8 @@ static int run_one_chain(const bench_options* options) {
         if (berth_step_begin(c.context, &desc) != BERTH_OK) die("begin");
         berth_tensor* x = berth_empty(c.context, BERTH_F32, 1, dims);
         if (run == 3) {
-            x = c.in_place ? chain_in_place(c.context, x, options->ops)
-                           : chain_of_fresh_outputs(c.context, x, options->ops);
+            x = c.in_place ? bench_chain_in_place(c.context, x, options->ops)
+                           : bench_chain_fresh(c.context, x, options->ops);
         }
         for (int64_t i = 0; run < 3 && i < options->ops; ++i) {
             berth_tensor* const operands[1] = {c.in_place ? berth_move(x) : x};
@@ -214,7 +211,40 @@ enum { IN_PLACE, PLANNED, POOLED, JEMALLOC, GLIBC, TCMALLOC, CONTENDERS };
 static const char* const keys[CONTENDERS] = {
     "in_place_ns", "planned_ns", "pooled_ns", "jemalloc_ns", "glibc_ns", "tcmalloc_ns"};
 
-static void report(FILE* out, const double* ns, double instructions, const bench_options* options) {
+/// What placing a value costs in the states of the world.
+typedef struct replay_costs {
+    double ns[BENCH_REPLAY_CASES];
+    double instructions[BENCH_REPLAY_CASES]; ///< < 0: not counted
+} replay_costs;
+
+static void report_number(FILE* out, const char* key, double value, const char* behind) {
+    if (value < 0) {
+        fprintf(out, "\"%s\": null%s", key, behind);
+    } else {
+        fprintf(out, "\"%s\": %.1f%s", key, value, behind);
+    }
+}
+
+static void report_replays(FILE* out, const replay_costs* costs) {
+    fprintf(out, "  \"replay\": [\n");
+    for (int i = 0; i < BENCH_REPLAY_CASES; ++i) {
+        const bench_replay_case* at = &bench_replay_cases[i];
+        fprintf(out,
+                "    {\"name\": \"%s\", \"plans\": %" PRId64 ", \"live\": %" PRId64 ", ",
+                at->name,
+                at->plans,
+                at->live);
+        fprintf(out, "\"ns\": %.1f, ", costs->ns[i]);
+        report_number(out, "instructions", costs->instructions[i], "}");
+        fprintf(out, i + 1 < BENCH_REPLAY_CASES ? ",\n" : "\n  ],\n");
+    }
+}
+
+static void report(FILE* out,
+                   const double* ns,
+                   double instructions,
+                   const replay_costs* costs,
+                   const bench_options* options) {
     fprintf(out, "{\n");
     for (int i = 0; i < CONTENDERS; ++i) {
         if (ns[i] < 0) {
@@ -223,11 +253,9 @@ static void report(FILE* out, const double* ns, double instructions, const bench
             fprintf(out, "  \"%s\": %.2f,\n", keys[i], ns[i] - (i == IN_PLACE ? 0 : ns[IN_PLACE]));
         }
     }
-    if (instructions < 0) {
-        fprintf(out, "  \"planned_instructions\": null,\n");
-    } else {
-        fprintf(out, "  \"planned_instructions\": %.1f,\n", instructions);
-    }
+    fprintf(out, "  ");
+    report_number(out, "planned_instructions", instructions, ",\n");
+    report_replays(out, costs);
     fprintf(out,
             "  \"bytes\": %" PRId64 ",\n  \"ops\": %" PRId64 ",\n  \"rounds\": %d\n}\n",
             options->bytes,
@@ -243,6 +271,9 @@ static bool parse(int count, char** arguments, bench_options* options) {
             options->json = value;
         } else if (strcmp(arguments[i - 1], "--chain") == 0) {
             options->chain = value;
+        } else if (strcmp(arguments[i - 1], "--replay") == 0) {
+            options->replay = (int)strtol(value, NULL, 10);
+            if (options->replay < 0 || options->replay >= BENCH_REPLAY_CASES) return false;
         } else if (strcmp(arguments[i - 1], "--bytes") == 0) {
             options->bytes = strtoll(value, NULL, 10);
         } else if (strcmp(arguments[i - 1], "--ops") == 0) {
@@ -304,27 +335,38 @@ static void measure_all(const bench_options* options, double* out_ns) {
 }
 
 int main(int argument_count, char** arguments) {
-    bench_options options = {.bytes = 65536, .ops = 1000, .rounds = 101};
+    bench_options options = {.bytes = 65536, .ops = 1000, .rounds = 101, .replay = -1};
     if (!parse(argument_count, arguments, &options)) {
         fprintf(stderr,
                 "usage: bench-dispatch [--json FILE] [--bytes N] [--ops N] [--rounds 1..%d] "
-                "[--chain planned|in-place]\n",
-                MAX_ROUNDS);
+                "[--chain planned|in-place] [--replay 0..%d]\n",
+                MAX_ROUNDS,
+                BENCH_REPLAY_CASES - 1);
         return 2;
     }
     if (options.chain != NULL) return run_one_chain(&options);
+    if (options.replay >= 0) {
+        bench_replay_run_counted(&bench_replay_cases[options.replay]);
+        return 0;
+    }
     double ns[CONTENDERS];
     measure_all(&options, ns);
-    const double planned = count_instructions(arguments[0], "planned", &options);
-    const double in_place = count_instructions(arguments[0], "in-place", &options);
+    const double planned = count_chain(arguments[0], "planned", &options);
+    const double in_place = count_chain(arguments[0], "in-place", &options);
     const double instructions = planned < 0 || in_place < 0 ? -1 : planned - in_place;
-    report(stdout, ns, instructions, &options);
+    replay_costs costs;
+    for (int i = 0; i < BENCH_REPLAY_CASES; ++i) {
+        costs.ns[i] = bench_replay_measure(&bench_replay_cases[i], options.rounds);
+        const double counted = in_place < 0 ? -1 : count_replay(arguments[0], i);
+        costs.instructions[i] = counted < 0 ? -1 : counted - in_place;
+    }
+    report(stdout, ns, instructions, &costs, &options);
     if (options.json == NULL) return 0;
     FILE* file = fopen(options.json, "w");
     if (file == NULL) {
         fprintf(stderr, "bench-dispatch: cannot write %s\n", options.json);
         return 1;
     }
-    report(file, ns, instructions, &options);
+    report(file, ns, instructions, &costs, &options);
     return fclose(file) == 0 ? 0 : 1;
 }
