@@ -2,8 +2,8 @@
 // Calls into the private copy of jemalloc, whose symbols the build prefixes with berth_je_.
 //
 // What is learned and planned grows by small blocks for as long as new shapes come. The arena takes
-// its memory in stretches that are populated at once, and keeps what is freed of it, so that a run
-// does not stop for page faults; only large stretches go back to the system.
+// its memory in stretches that are populated at once, so that a run does not stop for page faults:
+// the first one stays for good, what is large goes back to the system when it is freed.
 #include "base/host_jemalloc.h"
 
 #if BERTH_HOST_JEMALLOC
@@ -23,7 +23,8 @@ int berth_je_mallctl(
 #define FLAG_NO_CACHE (1 << 8)
 #define FLAG_ARENA(index) ((int)(index) + 1) << 20
 
-#define FIRST_BYTES ((size_t)4 << 20)  ///< populated before anything is asked for
+#define FIRST_BYTES ((size_t)4 << 20)  ///< populated before anything is asked for, and kept
+#define FILL_BYTES ((size_t)4 << 20)   ///< larger stretches are populated where they are touched
 #define RETURN_BYTES ((size_t)2 << 20) ///< freed stretches from here on go back to the system
 
 /// jemalloc's extent_hooks_t. Entries that are NULL count as refusals.
@@ -41,7 +42,9 @@ typedef struct hooks {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int base_flags;
-static bool is_filling; ///< the first stretch is being populated: it stays
+static bool is_filling; ///< the first stretch is being populated
+static uintptr_t first_begin;
+static uintptr_t first_end;
 
 /// Maps `size` bytes at a multiple of `alignment`, a power of two; NULL without memory.
 static unsigned char* map_aligned(size_t size, size_t alignment) {
@@ -56,6 +59,10 @@ static unsigned char* map_aligned(size_t size, size_t alignment) {
     return at + before;
 }
 
+static bool is_in_first(const void* data) {
+    return (uintptr_t)data >= first_begin && (uintptr_t)data < first_end;
+}
+
 static void* alloc_extent(hooks* self,
                           void* wanted,
                           size_t size,
@@ -68,7 +75,12 @@ static void* alloc_extent(hooks* self,
     if (wanted != NULL) return NULL; // jemalloc takes another place then
     unsigned char* at = map_aligned(size, alignment);
     if (at == NULL) return NULL;
-    (void)madvise(at, size, MADV_POPULATE_WRITE); // without it, faults come one by one
+    // on kernels that cannot, faults come one by one
+    if (size <= FILL_BYTES || is_filling) (void)madvise(at, size, MADV_POPULATE_WRITE);
+    if (is_filling) {
+        first_begin = (uintptr_t)at;
+        first_end = (uintptr_t)at + size;
+    }
     *zero = true;
     *commit = true;
     return at;
@@ -80,7 +92,7 @@ static bool purge_extent(
     (void)self;
     (void)size;
     (void)arena;
-    if (length < RETURN_BYTES || is_filling) return true;
+    if (length < RETURN_BYTES || is_in_first(data)) return true;
     return madvise((unsigned char*)data + offset, length, MADV_DONTNEED) != 0;
 }
 
@@ -104,13 +116,11 @@ static bool split_extent(hooks* self,
 static bool merge_extents(
     hooks* self, void* a, size_t size_a, void* b, size_t size_b, bool committed, unsigned arena) {
     (void)self;
-    (void)a;
     (void)size_a;
-    (void)b;
     (void)size_b;
     (void)committed;
     (void)arena;
-    return false;
+    return is_in_first(a) != is_in_first(b); // refused: the one stays, the other may go
 }
 
 static hooks our_hooks = {.alloc = alloc_extent,
@@ -118,13 +128,11 @@ static hooks our_hooks = {.alloc = alloc_extent,
                           .split = split_extent,
                           .merge = merge_extents};
 
-/// Free memory of the arena is purged at once, where it is at all: what is kept can be cut and
-/// joined as needed.
-static void set_decay(unsigned arena, const char* kind) {
-    char name[64];
-    ptrdiff_t none = 0;
-    (void)snprintf(name, sizeof name, "arena.%u.%s_decay_ms", arena, kind);
-    (void)berth_je_mallctl(name, NULL, NULL, &none, sizeof none);
+/// Sets arena.INDEX.`name`; without it the arena is less frugal, not wrong.
+static void set_arena(unsigned arena, const char* name, const void* value, size_t bytes) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "arena.%u.%s", arena, name);
+    (void)berth_je_mallctl(path, NULL, NULL, (void*)(uintptr_t)value, bytes);
 }
 
 static void create_arena(void) {
@@ -136,12 +144,16 @@ static void create_arena(void) {
         0)
         return;
     base_flags = FLAG_NO_CACHE | FLAG_ARENA(arena);
-    set_decay(arena, "dirty");
-    set_decay(arena, "muzzy");
+    // What is freed is purged at once, where it is at all: then it can be cut and joined as needed.
+    const ptrdiff_t no_delay = 0;
+    const size_t growth = FILL_BYTES;
+    set_arena(arena, "dirty_decay_ms", &no_delay, sizeof no_delay);
+    set_arena(arena, "muzzy_decay_ms", &no_delay, sizeof no_delay);
+    set_arena(arena, "retain_grow_limit", &growth, sizeof growth);
     is_filling = true;
     void* first = berth_je_mallocx(FIRST_BYTES, base_flags);
-    if (first != NULL) berth_je_sdallocx(first, FIRST_BYTES, base_flags);
     is_filling = false;
+    if (first != NULL) berth_je_sdallocx(first, FIRST_BYTES, base_flags);
 }
 
 static int flags_for(size_t alignment) {

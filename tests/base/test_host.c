@@ -2,7 +2,11 @@
 // Host metadata memory and growable arrays.
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/thread.h"
@@ -219,6 +223,71 @@ static void checked_arithmetic_finds_what_does_not_fit(void** state) {
     assert_false(berth_is_power_of_two(12));
 }
 
+#if BERTH_HOST_JEMALLOC
+
+static long count_faults(void) {
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_minflt;
+}
+
+static long resident_pages(void) {
+    long whole = 0, resident = 0;
+    FILE* file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &whole, &resident), 2);
+    fclose(file);
+    return resident;
+}
+
+/// Older kernels do not populate on request.
+static bool can_populate(void) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void* at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(at != MAP_FAILED);
+    const bool works = madvise(at, page, MADV_POPULATE_WRITE) == 0;
+    assert_int_equal(munmap(at, page), 0);
+    return works;
+}
+
+static void metadata_grows_without_page_faults(void** state) {
+    (void)state;
+    if (!can_populate()) {
+        print_message("this kernel has no MADV_POPULATE_WRITE\n");
+        skip();
+    }
+    enum { BLOCKS = 256, BLOCK_BYTES = 4096 };
+    const berth_host* host = berth_host_default();
+    unsigned char* blocks[BLOCKS];
+    berth_host_free(host, berth_host_alloc(host, 1)); // the first stretch is there now
+    const long before = count_faults();
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = berth_host_alloc(host, BLOCK_BYTES);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], i, BLOCK_BYTES);
+    }
+    assert_true(count_faults() - before < BLOCKS / 8); // jemalloc's own books
+    for (int i = 0; i < BLOCKS; i++)
+        berth_host_free(host, blocks[i]);
+}
+
+static void large_metadata_goes_back_to_the_system(void** state) {
+    (void)state;
+    const size_t bytes = (size_t)32 << 20;
+    const long pages = (long)(bytes / (size_t)sysconf(_SC_PAGESIZE));
+    const berth_host* host = berth_host_default();
+    berth_host_free(host, berth_host_alloc(host, 1));
+    const long before = resident_pages();
+    unsigned char* block = berth_host_alloc(host, bytes);
+    assert_non_null(block);
+    memset(block, 1, bytes);
+    assert_true(resident_pages() - before > pages / 2);
+    berth_host_free(host, block);
+    assert_true(resident_pages() - before < pages / 4);
+}
+
+#endif
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -234,6 +303,10 @@ int main(void) {
         TEST(an_array_keeps_what_was_pushed),
         TEST(an_array_that_cannot_grow_stays_as_it_was),
         TEST(checked_arithmetic_finds_what_does_not_fit),
+#if BERTH_HOST_JEMALLOC
+        cmocka_unit_test(metadata_grows_without_page_faults),
+        cmocka_unit_test(large_metadata_goes_back_to_the_system),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
