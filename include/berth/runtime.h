@@ -71,6 +71,19 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_format_report(berth_runtime
                                                                    size_t size,
                                                                    size_t* out_needed);
 
+/// Writes what is learned and planned to the file that BERTH_PLAN_CACHE_FILE names, merged with
+/// what other processes have put there: as the end of the runtime does, for programs that do not
+/// end or may be killed. The file is replaced whole or not at all. A forked child writes nothing.
+/// Errors:  BERTH_ERR_STATE (no file is named, or another process keeps it locked),
+///          BERTH_ERR_CORRUPT (what is there is no plan file, and stays), BERTH_ERR_IO,
+///          BERTH_ERR_NOT_FOUND (no such folder), BERTH_ERR_OUT_OF_MEMORY,
+///          BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED. The file is as it was then, unless the
+///          folder alone could not be made safe.
+/// Threads: any.
+/// Cost:    a few milliseconds for megabytes of plans; steps of other threads go on, but for the
+///          one whose plans are being collected.
+BERTH_API BERTH_NODISCARD berth_status berth_runtime_save_plans(berth_runtime* runtime);
+
 /// Gives idle memory of all contexts back to the system. Each keeps `keep_bytes` of its pool's and
 /// as much of its frames' memory; the frames of a context that is in an op stay as they are.
 /// `out_bytes` (may be NULL) receives how much went back.

@@ -70,6 +70,8 @@ typedef enum berth_option_type {
       "host memory for what is learned and planned of one kind of step")                           \
     X(PLAN_CACHE_ENTRIES, COUNT, "65536", 1, BERTH_OPTION_UNLIMITED, "entries", "",                \
       "plans and placements kept of one kind of step; the least worth keeping go first")           \
+    X(PLAN_CACHE_FILE, TEXT, "-", 0, 0, "", "a path, - for none",                                  \
+      "file that keeps what is learned and planned for the next process")                         \
     X(TRACE_MAX, COUNT, "1048576", 16, 1073741824, "events", "",                                   \
       "events that one run of a step may record; a longer run stays on the pool")                  \
     X(PATHS_MAX, COUNT, "8", 1, 4096, "paths", "",                                                 \

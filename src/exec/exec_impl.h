@@ -27,6 +27,7 @@
 #include "memory/pinned.h"
 #include "memory/pool.h"
 #include "ops/op_table.h"
+#include "plan/plan_store.h"
 #include "plan/step_model.h"
 #include "tensor/tensor_impl.h"
 
@@ -132,6 +133,8 @@ struct berth_runtime {
     bool batch_invariant;
     berth_plan_policy policy;
     berth_pool_bypass bypass;
+    berth_plan_store plans; ///< without BERTH_PLAN_CACHE_FILE a zeroed struct
+    berth_event_names event_names;
     berth_mutex lock; ///< guards what follows
     bool has_lock;
     berth_step_entry* first_step;

@@ -221,7 +221,9 @@ berth_status berth_run_start(berth_context* context,
     run->next_expired = placement != NULL ? placement->path->expired : NULL;
     if (placement == NULL) return BERTH_OK;
     BERTH_TRY(reserve_holds(context, run));
-    BERTH_TRY(berth_trace_dim_vec_reserve(&run->trace.dims, run->host, run->path->dim_count + 1));
+    // guards do not look at every rank: the log has room for any
+    const size_t most_dims = (size_t)run->path->value_count * BERTH_MAX_RANK;
+    BERTH_TRY(berth_trace_dim_vec_reserve(&run->trace.dims, run->host, most_dims + 1));
     run->log = run->trace.dims.items;
     run->places = placement->places;
     return reserve_slots(run->host, run, run->path->value_count);

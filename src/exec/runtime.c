@@ -15,6 +15,7 @@
 #include "device/sim/sim_device.h"
 #include "exec/event_names.h"
 #include "exec/exec_impl.h"
+#include "exec/plan_saving.h"
 #include "exec/step_entry.h"
 
 enum { MAX_EXITS_IN_A_ROW = 8 };
@@ -102,18 +103,23 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     if (mapped != BERTH_OK) return berth_fail_prefix(mapped, "BERTH_PREALLOC");
     const uint64_t pinned = berth_options_bytes(options, BERTH_OPTION_PINNED, total);
     BERTH_TRY(berth_pinned_create(runtime->host, runtime->device, pinned, &runtime->pinned));
+    BERTH_TRY(berth_runtime_open_plans(runtime, options));
     // last: a creation that is refused leaves the process's log as it was
-    return berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG));
+    BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
+    berth_plan_store_load(&runtime->plans);
+    return BERTH_OK;
 }
 
 static void destroy(berth_runtime* runtime) {
     if (runtime->fork_generation != berth_fork_generation) return;
     berth_host* host = runtime->host;
+    berth_runtime_close_plans(runtime);
     for (berth_step_entry* entry = runtime->first_step; entry != NULL;) {
         berth_step_entry* next = entry->next;
         berth_step_entry_destroy(host, entry);
         entry = next;
     }
+    berth_plan_store_fini(&runtime->plans);
     berth_runtime_forget_step_names(runtime);
     berth_runtime_destroy_ops(runtime);
     berth_pinned_destroy(runtime->pinned);

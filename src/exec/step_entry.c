@@ -145,6 +145,8 @@ static berth_status create(berth_runtime* runtime,
         berth_step_entry_destroy(host, entry);
         return status;
     }
+    if (runtime->plans.path != NULL)
+        berth_step_model_set_source(entry->model, &runtime->plans.file, &runtime->event_names);
     *out_entry = entry;
     return BERTH_OK;
 }
@@ -168,7 +170,8 @@ static void append(berth_runtime* runtime, berth_step_entry* entry, uint32_t tag
     runtime->step_count++;
 }
 
-/// The entry called desc->name, made if it `may_create`; NULL if there is none.
+/// The entry called desc->name, made if it `may_create` or the plan file knows it; NULL if there is
+/// none.
 static berth_status find_or_create(berth_runtime* runtime,
                                    const berth_step_desc* desc,
                                    bool may_create,
@@ -176,7 +179,9 @@ static berth_status find_or_create(berth_runtime* runtime,
     berth_status status = BERTH_OK;
     berth_mutex_lock(&runtime->lock);
     berth_step_entry* entry = look_up(runtime, desc->name);
-    if (entry == NULL && may_create) {
+    // what a file knows can be asked about before the first run
+    if (entry == NULL &&
+        (may_create || berth_plan_file_find(&runtime->plans.file, desc->name) != NULL)) {
         uint32_t tag;
         status = berth_runtime_number_step(runtime, desc->name, &tag);
         if (status == BERTH_OK) status = create(runtime, desc, &entry);

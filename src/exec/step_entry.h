@@ -5,9 +5,10 @@
 
 #include "exec/exec_impl.h"
 
-/// Finds the entry of desc->name, or makes it if `may_create` (else `*out_entry` is NULL). Entries
-/// live as long as the runtime. The context's lock is held, the runtime's is not.
-/// Errors: BERTH_ERR_INVALID_ARGUMENT if the description is malformed or differs from the first one
+/// Finds the entry of desc->name, or makes it if `may_create` or if the plan file knows it (else
+/// `*out_entry` is NULL). Entries live as long as the runtime. The context's lock is held, the
+/// runtime's is not. Errors: BERTH_ERR_INVALID_ARGUMENT if the description is malformed or differs
+/// from the first one
 ///         of that name in inputs, ranks or integers; BERTH_ERR_OUT_OF_MEMORY.
 BERTH_NODISCARD berth_status berth_step_entry_find(berth_context* context,
                                                    const berth_step_desc* desc,

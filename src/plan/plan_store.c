@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -79,7 +81,8 @@ static berth_status read_bytes(const berth_plan_store* self,
     return status;
 }
 
-static void load(berth_plan_store* self) {
+void berth_plan_store_load(berth_plan_store* self) {
+    if (self->path == NULL) return;
     size_t size;
     berth_status status = read_bytes(self, &self->bytes, &size);
     if (status == BERTH_OK && size > 0) {
@@ -93,6 +96,19 @@ static void load(berth_plan_store* self) {
     self->bytes = NULL;
 }
 
+/// Keeps the path, whole: the program may change its folder.
+static berth_status name_file(berth_plan_store* self, const char* path) {
+    char folder[PATH_MAX];
+    const bool is_whole = path[0] == '/';
+    if (!is_whole && getcwd(folder, sizeof folder) == NULL)
+        return berth_fail(BERTH_ERR_IO, "there is no current folder: %s", strerror(errno));
+    const size_t size = strlen(path) + (is_whole ? 0 : strlen(folder) + 1) + 1;
+    self->path = berth_host_alloc(self->host, size);
+    if (self->path == NULL) return no_memory();
+    (void)snprintf(self->path, size, "%s%s%s", is_whole ? "" : folder, is_whole ? "" : "/", path);
+    return BERTH_OK;
+}
+
 berth_status berth_plan_store_init(berth_plan_store* self,
                                    const berth_host* host,
                                    const berth_file_ops* ops,
@@ -101,17 +117,15 @@ berth_status berth_plan_store_init(berth_plan_store* self,
                                    const berth_plan_file_limits* limits) {
     *self = (berth_plan_store){
         .host = host, .ops = ops, .limits = *limits, .tries = BERTH_PLAN_STORE_TRIES};
-    self->path = berth_host_strdup(host, path);
     self->config = berth_host_strdup(host, config);
-    if (self->path == NULL || self->config == NULL) {
-        berth_plan_store_fini(self);
-        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a plan file");
-    }
-    load(self);
-    return BERTH_OK;
+    berth_status status = self->config != NULL ? name_file(self, path) : no_memory();
+    if (status == BERTH_OK) return status;
+    berth_plan_store_fini(self);
+    return berth_fail_prefix(status, "plan file '%s'", path);
 }
 
 void berth_plan_store_fini(berth_plan_store* self) {
+    if (self->host == NULL) return;
     berth_plan_file_fini(&self->file, self->host);
     berth_host_free(self->host, self->bytes);
     berth_host_free(self->host, self->path);

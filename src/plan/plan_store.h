@@ -5,7 +5,6 @@
 #define BERTH_PLAN_PLAN_STORE_H
 
 #include "base/file_ops.h"
-#include "plan/event_names.h"
 #include "plan/plan_merge.h"
 
 /// Pauses of 10 ms between tries to lock the file before that is given up.
@@ -18,22 +17,23 @@ typedef struct berth_plan_store {
     char* path;                ///< NULL: no file
     char* config;              ///< what sizes depend on, a line each
     berth_plan_file_limits limits;
-    berth_event_names names;
     uint32_t tries;       ///< to get the lock
     bool is_foreign;      ///< what lies at the path is none of ours, and nobody overwrites it
     unsigned char* bytes; ///< of the file as it was at the beginning; `file` points into them
     berth_plan_file file; ///< empty if there was none that could be used
 } berth_plan_store;
 
-/// Ties `self` to the file at `path` and reads it. A file that cannot be used is none, and gives
-/// one warning with its name and the reason; that is no failure.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY for the store itself; the detail text says so.
+/// Ties `self` to the file at `path`, as it is seen from the current folder. Nothing is read yet.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY; BERTH_ERR_IO if there is no current folder.
 BERTH_NODISCARD berth_status berth_plan_store_init(berth_plan_store* self,
                                                    const berth_host* host,
                                                    const berth_file_ops* ops,
                                                    const char* path,
                                                    const char* config,
                                                    const berth_plan_file_limits* limits);
+/// Reads the file, if there is one. What cannot be used gives one warning with its name and the
+/// reason, and is none.
+void berth_plan_store_load(berth_plan_store* self);
 /// The models that have taken something in are gone.
 void berth_plan_store_fini(berth_plan_store* self);
 
