@@ -18,9 +18,10 @@ typedef struct importer {
 
 static bool has_bindings(const importer* self, const berth_file_step* step) {
     if (step->binding_count != self->key->count) return false;
-    const berth_byte_text* names = self->file->texts.items + step->first_binding;
     for (uint32_t i = 0; i < step->binding_count; i++)
-        if (!berth_byte_text_is(names[i], self->key->bindings[i].name)) return false;
+        if (!berth_byte_text_is(self->file->texts.items[step->first_binding + i],
+                                self->key->bindings[i].name))
+            return false;
     return true;
 }
 
@@ -55,9 +56,9 @@ static bool fill_events(importer* self,
                         const berth_file_path* path,
                         uint32_t* kinds,
                         uint32_t* tags) {
-    const berth_byte_text* names = self->file->texts.items + path->first_name;
     for (uint32_t i = 0; i < path->name_count; i++)
-        if (!find_event(self, names[i], &kinds[i], &tags[i])) return false;
+        if (!find_event(self, self->file->texts.items[path->first_name + i], &kinds[i], &tags[i]))
+            return false;
     uint32_t first_value = 0;
     for (uint32_t e = 0; e < path->event_count; e++) {
         const unsigned char* event = path->events + (size_t)e * BERTH_PLAN_FILE_EVENT_BYTES;

@@ -50,10 +50,10 @@ static bool same_bindings(const merging* self,
                           const berth_file_step* ours,
                           const berth_file_step* theirs) {
     if (ours->binding_count != theirs->binding_count) return false;
-    const berth_byte_text* a = self->ours->texts.items + ours->first_binding;
-    const berth_byte_text* b = self->theirs->texts.items + theirs->first_binding;
     for (uint32_t i = 0; i < ours->binding_count; i++)
-        if (!same_text(a[i], b[i])) return false;
+        if (!same_text(self->ours->texts.items[ours->first_binding + i],
+                       self->theirs->texts.items[theirs->first_binding + i]))
+            return false;
     return true;
 }
 
@@ -163,7 +163,8 @@ static void choose(merging* self, const berth_plan_file_limits* limits) {
         self->first_path = p + 1;
         break;
     }
-    qsort(self->plans.items, self->plans.count, sizeof *self->plans.items, by_worth);
+    if (self->plans.count > 1)
+        qsort(self->plans.items, self->plans.count, sizeof *self->plans.items, by_worth);
     for (size_t i = 0; i < self->plans.count; i++) {
         candidate* plan = &self->plans.items[i];
         plan->kept =
