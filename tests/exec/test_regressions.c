@@ -232,6 +232,43 @@ static void a_size_that_falls_steeply_from_a_huge_symbol_is_learned(void** state
     }
 }
 
+/// Results x and x with as many further dimensions of 1 as the parameter says.
+static berth_status infer_with_ones(berth_op_call* call) {
+    berth_view* more = &call->outputs[1];
+    call->outputs[0] = call->outputs[1] = call->inputs[0];
+    for (int32_t left = *(const int32_t*)call->params; left > 0; --left)
+        more->dims[more->rank++] = 1;
+    return BERTH_OK;
+}
+
+static void write_nothing(const berth_op_call* call) { (void)call; }
+
+static void results_of_more_dimensions_than_planned_are_written_down_safely(void** state) {
+    exec_kit* kit = *state;
+    const berth_op_desc desc = {.struct_size = sizeof desc,
+                                .name = "with_ones",
+                                .min_inputs = 1,
+                                .max_inputs = 1,
+                                .output_count = 2,
+                                .infer = infer_with_ones,
+                                .kernels = {[BERTH_DEVICE_CPU] = write_nothing}};
+    const berth_op* op;
+    assert_ok(berth_op_register(kit->runtime, &desc, &op));
+    for (int32_t run = 0; run < 8; ++run) {
+        const int32_t ones = run < 4 ? 0 : BERTH_MAX_RANK - 1;
+        assert_ok(exec_kit_begin(kit->ctx, "ones", 64 + run * 64));
+        for (int i = 0; i < 40; ++i) {
+            berth_tensor* more;
+            berth_tensor* x = exec_kit_ramp(kit->ctx, 0, 64 + run * 64);
+            berth_tensor* y = berth_apply(kit->ctx, op, &x, 1, &ones, sizeof ones, &more);
+            assert_non_null(y);
+            assert_int_equal(berth_tensor_rank(more), 1 + ones);
+            berth_release_all(x, y, more);
+        }
+        assert_ok(berth_step_end(kit->ctx));
+    }
+}
+
 static void settings_that_are_missing_are_refused(void** state) {
     (void)state;
     const berth_runtime_options options = {.struct_size = sizeof options, .setting_count = 2};
@@ -284,6 +321,7 @@ int main(void) {
         ON_A_KIT(a_query_offset_as_large_as_can_be_sees_every_key),
         ON_A_KIT(many_small_values_that_outlive_their_step_are_admitted),
         ON_A_KIT(a_size_that_falls_steeply_from_a_huge_symbol_is_learned),
+        ON_A_KIT(results_of_more_dimensions_than_planned_are_written_down_safely),
         cmocka_unit_test(settings_that_are_missing_are_refused),
         cmocka_unit_test(a_packing_without_its_arrays_is_refused),
         cmocka_unit_test(a_configuration_is_not_written_to_nowhere),
