@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Granules that are populated ahead of their use, for whoever asks first: they are moved into the
-// addresses where they are wanted and back again, which costs far less than populating them.
+// addresses where they are wanted and back again, which costs far less than populating them. (A
+// device that moves by copying, as the CPU does without huge pages, spares nothing but the
+// failure.)
 #ifndef BERTH_MEMORY_PAGE_AHEAD_H
 #define BERTH_MEMORY_PAGE_AHEAD_H
 
