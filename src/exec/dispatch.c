@@ -182,7 +182,7 @@ static uint32_t find_counted(const berth_op_call* call) {
     return counted;
 }
 
-static berth_status lay_out(op_state* state) {
+static inline berth_status lay_out(op_state* state) {
     for (uint32_t i = 0; i < state->call.output_count; ++i) {
         const berth_status status =
             berth_shape_lay_out(&state->call.outputs[i], &state->output_bytes[i]);
