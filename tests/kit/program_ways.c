@@ -22,6 +22,7 @@ static const program_way ways[] = {
     {"cpu, small plan cache",
      {{"threads", "1"}, {"plan_cache_bytes", "65536"}, {"paths_max", "2"},
       {"buckets", "list:3,9"}}, 4, false},
+    {"cpu, one plan", {{"threads", "1"}, {"mode", "plan"}, {"plan_cache_entries", "1"}}, 3, false},
     {"cpu, short traces", {{"threads", "1"}, {"trace_max", "24"}, {"keep", "1M"}}, 3, false},
     {"cpu, system", {{"threads", "1"}, {"mode", "system"}}, 2, false},
     {"sim, pool", {{"device", "sim"}, {"mode", "pool"}}, 2, false},
