@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "files/file_kit.h"
 
 typedef struct fixture {
@@ -424,6 +425,51 @@ static void a_forked_child_writes_nothing(void** state) {
     assert_int_equal(access(f->path, F_OK), 0);
 }
 
+typedef struct worker {
+    exec_kit kit; ///< the runtime is shared
+    float sums[LENGTHS];
+    bool same;
+} worker;
+
+/// Runs the steps again and again; each length must give one sum.
+static void work(void* argument) {
+    worker* self = argument;
+    self->same = true;
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < LENGTHS; i++) {
+            const float sum = run_step(self->kit.ctx, i % 2 == 0 ? "s" : "t", lengths[i]);
+            if (round == 0) self->sums[i] = sum;
+            self->same = self->same && sum == self->sums[i];
+        }
+    }
+}
+
+static void saving_while_steps_run_and_are_taken_in_is_safe(void** state) {
+    fixture* f = *state;
+    learn(f, "s");
+    enum { WORKERS = 2 };
+    exec_kit kit = open_kit(f);
+    worker workers[WORKERS] = {0};
+    berth_thread threads[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].kit.runtime = kit.runtime;
+        assert_ok(berth_context_create(kit.runtime, &workers[i].kit.ctx));
+        assert_ok(berth_thread_start(&threads[i], "steps", work, &workers[i]));
+    }
+    for (int i = 0; i < 10; i++)
+        assert_ok(berth_runtime_save_plans(kit.runtime));
+    for (int i = 0; i < WORKERS; i++) {
+        berth_thread_join(&threads[i]);
+        assert_true(workers[i].same);
+        berth_context_release(workers[i].kit.ctx);
+    }
+    exec_kit_close(&kit);
+    kit = open_kit(f);
+    (void)run_step(kit.ctx, "t", lengths[1]);
+    assert_int_equal(exec_kit_counters(kit.runtime, "t").hits, 1);
+    exec_kit_close(&kit);
+}
+
 static void a_full_disk_leaves_the_old_file(void** state) {
     fixture* f = *state;
     learn(f, "s");
@@ -494,6 +540,7 @@ int main(void) {
         cmocka_unit_test(saving_without_a_file_or_a_runtime_is_an_error),
         TEST(a_runtime_that_did_nothing_writes_nothing),
         TEST(a_forked_child_writes_nothing),
+        TEST(saving_while_steps_run_and_are_taken_in_is_safe),
         TEST(a_full_disk_leaves_the_old_file),
         TEST(failing_memory_at_any_call_leaves_a_good_file_or_none),
     };
