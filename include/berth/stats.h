@@ -44,6 +44,8 @@ typedef enum berth_estimate_kind {
     X(placed_bytes,      "bytes placed by plans")                                              \
     X(allocated_bytes,   "bytes of all values")                                                \
     X(frame_bytes,       "largest frame")                                                      \
+    X(frame_sum_bytes,   "sum over hits of their frames")                                        \
+    X(corner_sum_bytes,  "sum over hits of the frames that the largest shapes of their buckets need") \
     X(peak_bytes,        "largest peak of a run")                                              \
     X(lower_bound_bytes, "lower bound of the run with the largest peak")                       \
     X(sum_bytes,         "bytes without any sharing, of the run with the largest peak")        \

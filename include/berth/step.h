@@ -65,6 +65,19 @@ BERTH_API BERTH_NODISCARD berth_status berth_step_estimate(berth_context* contex
 BERTH_API BERTH_NODISCARD berth_status berth_step_warm(berth_context* context,
                                                        const berth_step_desc* desc);
 
+/// Chooses which values of a symbol share a plan, for the step called `step`, also before its first
+/// run: `policy` is a text as in BERTH_BUCKETS, which is what holds elsewhere. `symbol` is a
+/// dimension such as "tokens.0" or an integer's name; NULL sets it for all symbols of the step that
+/// have none set by name. Plans that the step has are dropped. What is set for a symbol that the
+/// step turns out not to declare is told in the log.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT for a policy that cannot be read, and for a symbol that a
+/// step
+///         which has been run does not declare; BERTH_ERR_OUT_OF_MEMORY. Then nothing has changed.
+BERTH_API BERTH_NODISCARD berth_status berth_step_set_buckets(berth_runtime* runtime,
+                                                              const char* step,
+                                                              const char* symbol,
+                                                              const char* policy);
+
 /// Declares that the next step to begin in this context makes `bytes` more live tensors than its
 /// plan knows of (growing a cache, for example); its begin reserves them too.
 BERTH_API void berth_step_reserve_extra(berth_context* context, uint64_t bytes);

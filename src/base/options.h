@@ -60,9 +60,10 @@ typedef enum berth_option_type {
     X(MODE, WORD, "auto", 0, 0, "", BERTH_WORDS_TEXT(BERTH_MODE_WORDS),                            \
       "where tensors are placed: by plans and pool, by the pool alone, by plans even for steps "   \
       "that keep leaving them, or by the system's allocator")                                      \
-    X(BUCKETS, TEXT, "geometric:4", 0, 0, "", "geometric:N, pow2, linear:N, list:A,B,...",         \
-      "which values of a symbol share a plan: N steps an octave, powers of two, steps of N, or a " \
-      "list of bounds")                                                                            \
+    X(BUCKETS, TEXT, "geometric:4", 0, 0, "",                                                      \
+      "geometric:N, pow2, linear:N, list:A,B,..., adaptive:N",                                     \
+      "which values of a symbol share a plan: N steps an octave, powers of two, steps of N, a "    \
+      "list of bounds, or N bounds that follow the values seen")                                   \
     X(PLAN_QUANTUM, COUNT, "64", 0, 65536, "", "",                                                 \
       "parts of an octave that symbols are rounded up to when offsets are remembered; 0 rounds "   \
       "nothing")                                                                                   \

@@ -119,6 +119,9 @@ typedef struct berth_use_trend {
     double variance;
 } berth_use_trend;
 
+/// Buckets set for a step that has not been run (exec/bucket_settings.h).
+typedef struct berth_bucket_setting berth_bucket_setting;
+
 struct berth_runtime {
     _Atomic uint32_t refs; ///< the user's, and one for each context
     uint32_t fork_generation;
@@ -141,7 +144,8 @@ struct berth_runtime {
     berth_step_entry* last_step;
     size_t step_count;
     berth_step_name_vec step_names; ///< by tag; ours. Also of steps that are only known from files
-    berth_op* first_op;             ///< the latest
+    berth_bucket_setting* first_setting;
+    berth_op* first_op; ///< the latest
     uint32_t op_count;
     berth_context* first_context;
     char buckets[BERTH_OPTION_TEXT_BYTES];

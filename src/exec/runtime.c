@@ -13,6 +13,7 @@
 #include "berth/memory.h"
 #include "device/cpu/cpu_device.h"
 #include "device/sim/sim_device.h"
+#include "exec/bucket_settings.h"
 #include "exec/event_names.h"
 #include "exec/exec_impl.h"
 #include "exec/plan_saving.h"
@@ -121,6 +122,7 @@ static void destroy(berth_runtime* runtime) {
     }
     berth_plan_store_fini(&runtime->plans);
     berth_runtime_forget_step_names(runtime);
+    berth_bucket_settings_forget(runtime);
     berth_runtime_destroy_ops(runtime);
     berth_pinned_destroy(runtime->pinned);
     berth_store_destroy(runtime->store);

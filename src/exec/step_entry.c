@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/bucket_settings.h"
 #include "exec/event_names.h"
 
 static berth_status check_desc(const berth_step_desc* desc) {
@@ -139,8 +140,9 @@ static berth_status create(berth_runtime* runtime,
         berth_step_entry_destroy(host, entry);
         return no_memory();
     }
-    const berth_status status =
+    berth_status status =
         berth_step_model_create(host, desc->name, &runtime->policy, &entry->model);
+    if (status == BERTH_OK) status = berth_bucket_settings_apply(runtime, desc->name, entry->model);
     if (status != BERTH_OK) {
         berth_step_entry_destroy(host, entry);
         return status;

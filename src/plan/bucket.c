@@ -10,17 +10,20 @@
 #include "base/error.h"
 
 #define STEPS_MAX 4096
+/// Steps an octave of an adaptive policy that has learned nothing.
+#define UNLEARNED_STEPS 4
 /// Octaves end here; larger values share one bucket.
 #define LARGEST_OCTAVE (INT64_C(1) << 61)
 
 static berth_status refuse(const char* text, const char* reason) {
     return berth_fail(
         BERTH_ERR_INVALID_ARGUMENT,
-        "bucket policy \"%s\" %s; expected geometric:N (N from 1 to %d), pow2, linear:N "
-        "or list:a,b,... (ascending, at most %u)",
+        "bucket policy \"%s\" %s; expected geometric:N (N from 1 to %d), pow2, linear:N, "
+        "list:a,b,... (ascending, at most %u) or adaptive:N (N from 1 to %u)",
         text,
         reason,
         STEPS_MAX,
+        BERTH_BUCKET_LIST_MAX,
         BERTH_BUCKET_LIST_MAX);
 }
 
@@ -74,12 +77,12 @@ berth_status berth_bucket_policy_parse(berth_bucket_policy* out_policy, const ch
         out_policy->kind = BERTH_BUCKET_LIST;
         return read_list(out_policy, text, at);
     }
-    if (after(text, "adaptive:") != NULL)
-        return berth_fail(
-            BERTH_ERR_UNSUPPORTED,
-            "bucket policy \"%s\" is not available; use geometric:N, pow2, linear:N or "
-            "list:a,b,...",
-            text);
+    if ((at = after(text, "adaptive:")) != NULL) {
+        out_policy->kind = BERTH_BUCKET_ADAPTIVE;
+        if (!read_number(&at, BERTH_BUCKET_LIST_MAX, &out_policy->number) || *at != '\0')
+            return refuse(text, "has a bad number");
+        return BERTH_OK;
+    }
     return refuse(text, "is unknown");
 }
 
@@ -117,6 +120,8 @@ berth_bucket berth_bucket_of(const berth_bucket_policy* policy, int64_t value) {
     }
     case BERTH_BUCKET_LIST:
         return list_part(policy, value);
+    case BERTH_BUCKET_ADAPTIVE:
+        return octave_part(UNLEARNED_STEPS, value);
     }
     return (berth_bucket){value - 1, value};
 }

@@ -13,6 +13,7 @@ typedef enum berth_bucket_kind {
     BERTH_BUCKET_GEOMETRIC, ///< each octave (2^e, 2^(e+1)] in `number` equal parts, at least 1 wide
     BERTH_BUCKET_LINEAR,    ///< multiples of `number`
     BERTH_BUCKET_LIST,      ///< the bounds of `list`; octaves beyond the last
+    BERTH_BUCKET_ADAPTIVE,  ///< at most `number` bounds, learned (plan/bucket_adaptive.h)
 } berth_bucket_kind;
 
 typedef struct berth_bucket_policy {
@@ -28,13 +29,14 @@ typedef struct berth_bucket {
     int64_t hi;
 } berth_bucket;
 
-/// Reads "geometric:N" (N 1 to 4096), "pow2", "linear:N" or "list:a,b,..." (ascending, > 0).
-/// Errors: BERTH_ERR_INVALID_ARGUMENT naming what is accepted, BERTH_ERR_UNSUPPORTED for
-///         "adaptive:N".
+/// Reads "geometric:N" (N 1 to 4096), "pow2", "linear:N", "list:a,b,..." (ascending, > 0) or
+/// "adaptive:N" (N 1 to BERTH_BUCKET_LIST_MAX).
+/// Errors: BERTH_ERR_INVALID_ARGUMENT naming what is accepted.
 BERTH_NODISCARD berth_status berth_bucket_policy_parse(berth_bucket_policy* out_policy,
                                                        const char* text);
 
-/// The bucket of `value` >= 0. Zero has its own.
+/// The bucket of `value` >= 0. Zero has its own. An adaptive policy that has learned nothing is
+/// geometric:4.
 berth_bucket berth_bucket_of(const berth_bucket_policy* policy, int64_t value);
 
 /// The stretch of `value`'s octave in `steps` equal parts that holds it; 0 steps: the value alone.

@@ -201,6 +201,10 @@ static void count_run(berth_step_counters* counters, const berth_run_report* rep
     }
     if (report->pool_peak_bytes > counters->pool_bytes)
         counters->pool_bytes = report->pool_peak_bytes;
+    if (report->result == BERTH_RUN_HIT) {
+        counters->corner_sum_bytes += report->placement->corner_bytes;
+        counters->frame_sum_bytes += report->placement->frame_bytes;
+    }
     count_ratio(counters, report);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "plan/step_model_impl.h"
 
 // ---- Creation.
@@ -23,7 +24,7 @@ berth_status berth_step_model_create(const berth_host* host,
     model->workspace.host = host;
     model->policy = *policy;
     model->policy.buckets = NULL; // borrowed for this call only
-    model->buckets = buckets;
+    model->buckets = (berth_symbol_buckets){.host = host, .of_all = buckets};
     model->cache.limit_bytes = policy->cache_bytes;
     model->cache.limit_entries = policy->cache_entries;
     model->next_path_id = 1;
@@ -67,6 +68,7 @@ void berth_step_model_destroy(berth_step_model* model) {
         berth_step_model_forget_path(model, model->path_count - 1);
     berth_plan_cache_fini(&model->cache);
     berth_plan_workspace_fini(&model->workspace);
+    berth_symbol_buckets_fini(&model->buckets);
     forget_names(model);
     if (model->lock_made) berth_mutex_fini(&model->lock);
     berth_host_free(model->host, model->paths);
@@ -133,7 +135,48 @@ bool berth_step_model_learn_names(berth_step_model* model, const berth_shape_key
         return false;
     }
     model->names_known = true;
+    const char* stranger =
+        berth_symbol_buckets_name(&model->buckets, model->binding_names, model->binding_count);
+    if (stranger != NULL)
+        berth_log_line(BERTH_LOG_WARN,
+                       "step %s has buckets for %s, which it does not declare",
+                       model->name,
+                       stranger);
     return true;
+}
+
+// ---- Buckets.
+
+/// Buckets have changed: what was planned for the old ones goes.
+static void drop_plans(berth_step_model* model) {
+    for (uint32_t i = 0; i < model->path_count; i++)
+        berth_plan_cache_drop(&model->cache, model->paths[i].id, false);
+}
+
+/// Fails if the step is known to declare no `symbol`.
+static berth_status check_symbol(const berth_step_model* model, const char* symbol) {
+    if (symbol == NULL || !model->names_known) return BERTH_OK;
+    for (uint32_t i = 0; i < model->binding_count; i++)
+        if (strcmp(model->binding_names[i], symbol) == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "step %s declares no dimension or integer called %s; its first of %u is %s",
+                      model->name,
+                      symbol,
+                      model->binding_count,
+                      model->binding_count > 0 ? model->binding_names[0] : "missing");
+}
+
+berth_status berth_step_model_set_buckets(berth_step_model* model,
+                                          const char* symbol,
+                                          const char* policy) {
+    berth_bucket_policy parsed;
+    BERTH_TRY(berth_bucket_policy_parse(&parsed, policy));
+    berth_mutex_lock(&model->lock);
+    berth_status status = check_symbol(model, symbol);
+    if (status == BERTH_OK) status = berth_symbol_buckets_set(&model->buckets, symbol, &parsed);
+    if (status == BERTH_OK) drop_plans(model);
+    berth_mutex_unlock(&model->lock);
+    return status;
 }
 
 // ---- Runs.
@@ -164,6 +207,7 @@ static berth_status inquire(berth_step_model* model,
     const berth_status status = read_key(model, key, values);
     if (model->ended) out_outlook->miss = BERTH_MISS_CHURN;
     if (status == BERTH_OK && !model->ended) {
+        if (remember && berth_symbol_buckets_observe(&model->buckets, values)) drop_plans(model);
         berth_plan_inquiry inquiry = {.remember = remember};
         berth_step_model_look_out(model, values, &inquiry, out_outlook);
         if (remember) {

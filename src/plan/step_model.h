@@ -53,6 +53,7 @@ typedef struct berth_placement {
     uint64_t peak_bytes;        ///< by the design's definition, at the planned sizes
     uint64_t lower_bound_bytes; ///< likewise
     uint64_t sum_bytes;         ///< every value, nothing shared
+    uint64_t corner_bytes;      ///< the frame that the largest shape of the bucket needs
     bool learn; ///< more than one hypothesis is left: the run's dims are wanted at its end
 } berth_placement;
 
@@ -110,11 +111,12 @@ typedef struct berth_run_report {
 
 /// Policies, the same for all steps of a runtime.
 typedef struct berth_plan_policy {
-    const char* buckets; ///< "geometric:4", "pow2", "linear:N", "list:a,b,..."; borrowed for create
-    uint32_t quantum;    ///< memo steps an octave; 0: exact shapes only
-    uint32_t max_paths;  ///< paths kept for a step
-    uint32_t max_exits;  ///< this many side exits in a row end the planning of a step; 0: never
-    uint32_t max_events; ///< longer runs are not recorded
+    const char* buckets;    ///< "geometric:4", "pow2", "linear:N", "list:a,b,...", "adaptive:N";
+                            ///< borrowed for create
+    uint32_t quantum;       ///< memo steps an octave; 0: exact shapes only
+    uint32_t max_paths;     ///< paths kept for a step
+    uint32_t max_exits;     ///< this many side exits in a row end the planning of a step; 0: never
+    uint32_t max_events;    ///< longer runs are not recorded
     uint64_t cache_bytes;   ///< for the plans, models and memo of this step
     uint64_t cache_entries; ///< plans and placements of this step; 0: bounded in bytes only
     /// Clock for plan_ns, or NULL for none.
@@ -149,6 +151,14 @@ bool berth_step_model_export(berth_step_model* model,
                              berth_byte_writer* out);
 
 const char* berth_step_model_name(const berth_step_model* model);
+
+/// Sets the buckets of the symbol called `symbol`, or with NULL of all symbols that have none set
+/// by name. Plans made so far are dropped. Errors: BERTH_ERR_INVALID_ARGUMENT for a policy that
+/// cannot be read, and for a symbol that the
+///         step is known not to declare; BERTH_ERR_OUT_OF_MEMORY.
+BERTH_NODISCARD berth_status berth_step_model_set_buckets(berth_step_model* model,
+                                                          const char* symbol,
+                                                          const char* policy);
 
 /// Prepares a run at `key`: plans and evaluates as needed. Running out of host memory is no error:
 /// the outlook is then UNKNOWN without a placement.

@@ -5,11 +5,11 @@
 #define BERTH_PLAN_STEP_MODEL_IMPL_H
 
 #include "base/thread.h"
-#include "plan/bucket.h"
 #include "plan/plan.h"
 #include "plan/plan_cache.h"
 #include "plan/plan_file.h"
 #include "plan/step_model.h"
+#include "plan/symbol_buckets.h"
 
 /// A path of a step with what was learned on it.
 typedef struct berth_known_path {
@@ -30,7 +30,7 @@ struct berth_step_model {
     berth_mutex lock; ///< guards all below
     bool lock_made;
     berth_plan_policy policy;
-    berth_bucket_policy buckets;
+    berth_symbol_buckets buckets;
     char** binding_names; ///< [binding_count] fixed by the first run that is learned
     uint32_t binding_count;
     bool names_known;

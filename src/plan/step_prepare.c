@@ -14,7 +14,7 @@ void berth_step_model_find_box(const berth_step_model* model,
     }
     for (uint32_t k = 0; k < sizes->symbol_count; k++) {
         const uint16_t i = sizes->symbols[k];
-        const berth_bucket bucket = berth_bucket_of(&model->buckets, values[i]);
+        const berth_bucket bucket = berth_symbol_buckets_find(&model->buckets, i, values[i]);
         const berth_bucket quantum = berth_bucket_quantum(model->policy.quantum, values[i]);
         box->bucket_lo[i] = bucket.lo;
         box->bucket_hi[i] = bucket.hi;
@@ -92,6 +92,7 @@ static berth_plan_placement* make_placement(berth_step_model* model,
     if (plan == NULL) return NULL;
     const uint64_t evaluation = berth_step_model_now(model);
     berth_plan_placement* placement = evaluate_plan(model, path, box, plan, inquiry->remember);
+    if (placement != NULL) placement->shown.corner_bytes = plan->peak_bytes;
     if (owned) berth_plan_destroy(plan, model->host);
     if (placement == NULL || !inquiry->remember) return placement;
     inquiry->evaluated = true;

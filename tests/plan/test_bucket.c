@@ -125,12 +125,16 @@ static void policies_that_cannot_be_read_are_refused_by_name(void** state) {
     assert_fails(berth_bucket_policy_parse(&policy, list), BERTH_ERR_INVALID_ARGUMENT, "too long");
 }
 
-static void an_adaptive_policy_is_known_but_not_supported(void** state) {
+static void an_adaptive_policy_that_learned_nothing_is_geometric(void** state) {
     (void)state;
+    assert_bucket("adaptive:8", 65, 64, 80);
     berth_bucket_policy policy;
-    assert_fails(berth_bucket_policy_parse(&policy, "adaptive:4"),
-                 BERTH_ERR_UNSUPPORTED,
-                 "\"adaptive:4\" is not available");
+    assert_fails(berth_bucket_policy_parse(&policy, "adaptive:0"),
+                 BERTH_ERR_INVALID_ARGUMENT,
+                 "has a bad number");
+    assert_fails(berth_bucket_policy_parse(&policy, "adaptive:65"),
+                 BERTH_ERR_INVALID_ARGUMENT,
+                 "adaptive:N (N from 1 to 64)");
 }
 
 int main(void) {
@@ -143,7 +147,7 @@ int main(void) {
         cmocka_unit_test(every_value_lies_in_its_bucket_and_its_quantum),
         cmocka_unit_test(the_quantum_is_a_share_of_the_octave_and_at_least_one),
         cmocka_unit_test(policies_that_cannot_be_read_are_refused_by_name),
-        cmocka_unit_test(an_adaptive_policy_is_known_but_not_supported),
+        cmocka_unit_test(an_adaptive_policy_that_learned_nothing_is_geometric),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -714,11 +714,6 @@ static void a_bad_bucket_policy_is_refused(void** state) {
                  BERTH_ERR_INVALID_ARGUMENT,
                  "sideways:8");
     assert_null(model);
-    policy.buckets = "adaptive:8";
-    assert_fails(berth_step_model_create(berth_host_default(), "step", &policy, &model),
-                 BERTH_ERR_UNSUPPORTED,
-                 "adaptive:8");
-    assert_null(model);
 }
 
 int main(void) {

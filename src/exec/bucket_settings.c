@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets buckets for a step or a symbol, now or as soon as the step is first run.
+#include "exec/bucket_settings.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "plan/bucket.h"
+
+struct berth_bucket_setting {
+    berth_bucket_setting* next;
+    char* step;
+    char* symbol; ///< NULL: all
+    char* policy;
+};
+
+static void destroy(const berth_host* host, berth_bucket_setting* setting) {
+    if (setting == NULL) return;
+    berth_host_free(host, setting->step);
+    berth_host_free(host, setting->symbol);
+    berth_host_free(host, setting->policy);
+    berth_host_free(host, setting);
+}
+
+void berth_bucket_settings_forget(berth_runtime* runtime) {
+    while (runtime->first_setting != NULL) {
+        berth_bucket_setting* setting = runtime->first_setting;
+        runtime->first_setting = setting->next;
+        destroy(runtime->host, setting);
+    }
+}
+
+static bool is_for(const berth_bucket_setting* setting, const char* step, const char* symbol) {
+    if (strcmp(setting->step, step) != 0) return false;
+    if (setting->symbol == NULL || symbol == NULL) return setting->symbol == symbol;
+    return strcmp(setting->symbol, symbol) == 0;
+}
+
+/// Keeps a setting for a step that has not been run; a later one for the same replaces it.
+static berth_status keep(berth_runtime* runtime,
+                         const char* step,
+                         const char* symbol,
+                         const char* policy) {
+    const berth_host* host = runtime->host;
+    berth_bucket_setting* setting = berth_host_calloc(host, 1, sizeof *setting);
+    if (setting != NULL) {
+        setting->step = berth_host_strdup(host, step);
+        setting->symbol = symbol != NULL ? berth_host_strdup(host, symbol) : NULL;
+        setting->policy = berth_host_strdup(host, policy);
+    }
+    if (setting == NULL || setting->step == NULL || setting->policy == NULL ||
+        (symbol != NULL && setting->symbol == NULL)) {
+        destroy(host, setting);
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for the buckets of step %s", step);
+    }
+    berth_bucket_setting** link = &runtime->first_setting;
+    while (*link != NULL && !is_for(*link, step, symbol))
+        link = &(*link)->next;
+    if (*link != NULL) {
+        berth_bucket_setting* old = *link;
+        setting->next = old->next;
+        destroy(host, old);
+    }
+    *link = setting;
+    return BERTH_OK;
+}
+
+berth_status berth_bucket_settings_apply(berth_runtime* runtime,
+                                         const char* step,
+                                         berth_step_model* model) {
+    for (const berth_bucket_setting* setting = runtime->first_setting; setting != NULL;
+         setting = setting->next)
+        if (strcmp(setting->step, step) == 0)
+            BERTH_TRY(berth_step_model_set_buckets(model, setting->symbol, setting->policy));
+    return BERTH_OK;
+}
+
+/// Fails if a step that has been run declares no `symbol`.
+static berth_status check_symbol(const berth_step_entry* entry, const char* symbol) {
+    if (symbol == NULL) return BERTH_OK;
+    for (size_t i = 0; i < entry->binding_count; ++i)
+        if (strcmp(entry->binding_names[i], symbol) == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "step %s declares no dimension or integer called %s",
+                      berth_step_model_name(entry->model),
+                      symbol);
+}
+
+static berth_status set_locked(berth_runtime* runtime,
+                               const char* step,
+                               const char* symbol,
+                               const char* policy) {
+    berth_step_entry* entry = runtime->first_step;
+    while (entry != NULL && strcmp(berth_step_model_name(entry->model), step) != 0)
+        entry = entry->next;
+    if (entry == NULL) return keep(runtime, step, symbol, policy);
+    BERTH_TRY(check_symbol(entry, symbol));
+    return berth_step_model_set_buckets(entry->model, symbol, policy);
+}
+
+berth_status berth_step_set_buckets(berth_runtime* runtime,
+                                    const char* step,
+                                    const char* symbol,
+                                    const char* policy) {
+    if (runtime == NULL || step == NULL || step[0] == '\0')
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and a step's name are needed");
+    BERTH_TRY(berth_fork_check(runtime->fork_generation));
+    berth_bucket_policy parsed; // refused now, also for a step that has not been run
+    BERTH_TRY(berth_bucket_policy_parse(&parsed, policy));
+    berth_mutex_lock(&runtime->lock);
+    const berth_status status = set_locked(runtime, step, symbol, policy);
+    berth_mutex_unlock(&runtime->lock);
+    return status;
+}
