@@ -172,6 +172,14 @@ static void write_plans(exporter* self, berth_known_path* path) {
 
 // ---- The step.
 
+/// How many paths were last taken before `path`.
+static uint32_t recency_of(const berth_step_model* model, const berth_known_path* path) {
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < model->path_count; i++)
+        before += model->paths[i].last_taken < path->last_taken;
+    return before;
+}
+
 /// Writes a path; nothing if one of its events has no name.
 static bool write_path(exporter* self, berth_known_path* path) {
     const size_t begin = self->out->count;
@@ -179,24 +187,20 @@ static bool write_path(exporter* self, berth_known_path* path) {
         self->out->count = begin;
         return false;
     }
+    berth_write_u32(self->out, recency_of(self->model, path));
     write_deaths(&path->version->shown, self->out);
     write_sizes(&path->sizes, self->out);
     write_plans(self, path);
     return true;
 }
 
-/// True if `a` was taken before `b`; ids tell those of one run apart.
-static bool is_before(const berth_known_path* a, const berth_known_path* b) {
-    return a->last_taken != b->last_taken ? a->last_taken < b->last_taken : a->id < b->id;
-}
-
-/// The path that was taken next after `previous` (NULL: first of all) for the last time.
+/// The path that was known next after `previous` (NULL: first of all).
 static berth_known_path* next_path(berth_step_model* model, const berth_known_path* previous) {
     berth_known_path* next = NULL;
     for (uint32_t i = 0; i < model->path_count; i++) {
         berth_known_path* path = &model->paths[i];
-        if (previous != NULL && !is_before(previous, path)) continue;
-        if (next == NULL || is_before(path, next)) next = path;
+        if (previous != NULL && path->id <= previous->id) continue;
+        if (next == NULL || path->id < next->id) next = path;
     }
     return next;
 }

@@ -143,6 +143,7 @@ static bool classes_are_sound(const berth_file_path* path) {
 }
 
 static berth_status read_learned(section* self, berth_file_path* path) {
+    path->recency = berth_read_u32_to(&self->in, INT32_MAX);
     path->deaths = berth_read_array(&self->in, path->value_count, 4);
     const size_t before = self->in.left;
     path->learned = self->in.at;

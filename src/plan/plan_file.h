@@ -5,9 +5,9 @@
 // section for each kind of step, and a checksum of everything. Numbers are little-endian. A section
 // has its length in front and a checksum behind:
 //
-//   step   name, generation, names of the bindings, paths (the one taken last comes last)
-//   path   identity (names of events; events; values), deaths, symbols, kept runs, classes of
-//          dimensions, class of each dimension, plans
+//   step   name, generation, names of the bindings, paths (the one known first comes first)
+//   path   identity (names of events; events; values), recency, deaths, symbols, kept runs, classes
+//          of dimensions, class of each dimension, plans
 //   plan   key (the upper end of each symbol's bucket), tier, cost, hits, an offset for each value
 //
 // Events are called by name, so that other processes find them. Equal paths have equal identities,
@@ -48,6 +48,7 @@ typedef struct berth_file_path {
     const unsigned char* identity; ///< [identity_bytes]
     size_t identity_bytes;
     size_t first_name; ///< in the file's texts: names of events
+    uint32_t recency;  ///< more than that of paths of the step that were last taken before
     uint32_t name_count;
     uint32_t event_count;
     uint32_t value_count;

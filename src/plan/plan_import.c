@@ -168,11 +168,12 @@ static void take_seeds(importer* self, const berth_known_path* known, const bert
     }
 }
 
-static void take_path(importer* self, const berth_file_path* path) {
+static void take_path(importer* self, const berth_file_path* path, uint64_t clock) {
     if (path->event_count > self->model->policy.max_events || !fill_trace(self, path)) return;
     berth_known_path* known = learn_runs(self, path);
     if (known == NULL) return;
-    known->last_taken = ++self->model->clock;
+    known->last_taken = clock + path->recency;
+    if (known->last_taken > self->model->clock) self->model->clock = known->last_taken;
     if (has_symbols(known, path)) take_seeds(self, known, path);
 }
 
@@ -181,10 +182,9 @@ void berth_step_model_take_in(berth_step_model* model, const berth_shape_key* ke
     model->file = NULL; // once, whatever comes of it
     const berth_file_step* step = berth_plan_file_find(self.file, model->name);
     if (step == NULL || key->count > BERTH_BINDINGS_MAX || !has_bindings(&self, step)) return;
-    const uint32_t most = model->policy.max_paths;
-    for (uint32_t i = step->path_count > most ? step->path_count - most : 0; i < step->path_count;
-         i++)
-        take_path(&self, &self.file->paths.items[step->first_path + i]);
+    const uint64_t clock = model->clock + 1;
+    for (uint32_t i = 0; i < step->path_count && model->path_count < model->policy.max_paths; i++)
+        take_path(&self, &self.file->paths.items[step->first_path + i], clock);
     berth_step_model_settle_bytes(model);
     berth_trace_fini(&self.trace, model->host);
 }

@@ -24,7 +24,9 @@ typedef struct candidate {
 typedef struct merged_path {
     const berth_file_path* path;  ///< whose knowledge counts
     const berth_file_path* other; ///< the same path in the other file; NULL: only one knows it
+    uint64_t recency;             ///< what only they know was taken before all of ours
     uint32_t kept_plans;
+    bool kept;
 } merged_path;
 
 BERTH_VEC_DEFINE(candidate_vec, candidate);
@@ -37,7 +39,7 @@ typedef struct merging {
     const berth_plan_file* theirs;
     merged_path_vec paths;
     candidate_vec plans;
-    size_t first_path; ///< the paths before it have been given up
+    uint32_t kept_paths;
 } merging;
 
 // ---- What is the same.
@@ -96,6 +98,7 @@ static berth_status add_path(merging* self,
                              const berth_plan_file* file,
                              const berth_file_path* path,
                              const berth_file_path* other) {
+    const uint64_t ours_later = file == self->ours ? UINT64_C(1) << 32 : 0;
     const bool has_more = other != NULL && same_symbols(path, other);
     const uint64_t wanted = ((uint64_t)path->plan_count + (has_more ? other->plan_count : 0)) * 2;
     size_t slots = 64;
@@ -107,7 +110,7 @@ static berth_status add_path(merging* self,
     if (status == BERTH_OK && has_more) status = add_plans(self, self->theirs, other, table, slots);
     berth_host_free(self->host, table);
     if (status != BERTH_OK) return status;
-    const merged_path added = {.path = path, .other = other};
+    const merged_path added = {.path = path, .other = other, .recency = ours_later + path->recency};
     return merged_path_vec_push(&self->paths, self->host, added);
 }
 
@@ -122,25 +125,25 @@ static const berth_file_path* find_path(const berth_plan_file* file,
     return NULL;
 }
 
-/// Those that only they know first, ours last: the order of recent use.
+/// Ours first, in the order in which they were known, then those that only they know.
 static berth_status gather_paths(merging* self,
                                  const berth_file_step* ours,
                                  const berth_file_step* theirs) {
+    for (uint32_t i = 0; i < ours->path_count; i++) {
+        const berth_file_path* path = &self->ours->paths.items[ours->first_path + i];
+        BERTH_TRY(add_path(self, self->ours, path, find_path(self->theirs, theirs, path)));
+    }
     for (uint32_t i = 0; theirs != NULL && i < theirs->path_count; i++) {
         const berth_file_path* path = &self->theirs->paths.items[theirs->first_path + i];
         if (find_path(self->ours, ours, path) == NULL)
             BERTH_TRY(add_path(self, self->theirs, path, NULL));
-    }
-    for (uint32_t i = 0; i < ours->path_count; i++) {
-        const berth_file_path* path = &self->ours->paths.items[ours->first_path + i];
-        BERTH_TRY(add_path(self, self->ours, path, find_path(self->theirs, theirs, path)));
     }
     return BERTH_OK;
 }
 
 /// Bytes of a path without its plans.
 static uint64_t path_bytes(const berth_file_path* path) {
-    return path->identity_bytes + path->learned_bytes + (uint64_t)path->value_count * 4 + 8;
+    return path->identity_bytes + path->learned_bytes + (uint64_t)path->value_count * 4 + 12;
 }
 
 static double worth(const berth_file_plan* plan) {
@@ -153,22 +156,42 @@ static int by_worth(const void* a, const void* b) {
     return (worth_a < worth_b) - (worth_a > worth_b);
 }
 
-/// Gives up paths from the front, then the plans that are worth least, until the rest fits.
-static void choose(merging* self, const berth_plan_file_limits* limits) {
-    uint64_t bytes = 0;
-    for (size_t p = self->paths.count; p-- > 0;) {
-        bytes += path_bytes(self->paths.items[p].path);
-        if (bytes <= limits->step_bytes && self->paths.count - p <= limits->step_paths) continue;
-        bytes -= path_bytes(self->paths.items[p].path);
-        self->first_path = p + 1;
-        break;
+static int by_recency(const void* a, const void* b) {
+    const uint64_t x = (*(merged_path* const*)a)->recency;
+    const uint64_t y = (*(merged_path* const*)b)->recency;
+    return (x < y) - (x > y);
+}
+
+/// Keeps the paths taken last, as many as there may be; says how many bytes they take.
+static berth_status choose_paths(merging* self,
+                                 const berth_plan_file_limits* limits,
+                                 uint64_t* out_bytes) {
+    const size_t count = self->paths.count;
+    merged_path** order = berth_host_calloc(self->host, count + 1, sizeof *order);
+    if (order == NULL) return no_memory();
+    for (size_t p = 0; p < count; p++)
+        order[p] = &self->paths.items[p];
+    qsort(order, count, sizeof *order, by_recency);
+    *out_bytes = 0;
+    for (size_t p = 0; p < count && self->kept_paths < limits->step_paths; p++) {
+        const uint64_t bytes = path_bytes(order[p]->path);
+        if (*out_bytes + bytes > limits->step_bytes) continue;
+        *out_bytes += bytes;
+        order[p]->kept = true;
+        self->kept_paths++;
     }
+    berth_host_free(self->host, order);
+    return BERTH_OK;
+}
+
+/// Keeps the plans that are worth most beside the `bytes` of the paths.
+static void choose_plans(merging* self, const berth_plan_file_limits* limits, uint64_t bytes) {
     if (self->plans.count > 1)
         qsort(self->plans.items, self->plans.count, sizeof *self->plans.items, by_worth);
     for (size_t i = 0; i < self->plans.count; i++) {
         candidate* plan = &self->plans.items[i];
         plan->kept =
-            plan->path >= self->first_path && bytes + plan->plan->size <= limits->step_bytes;
+            self->paths.items[plan->path].kept && bytes + plan->plan->size <= limits->step_bytes;
         if (!plan->kept) continue;
         bytes += plan->plan->size;
         self->paths.items[plan->path].kept_plans++;
@@ -193,11 +216,20 @@ static void write_deaths(const merged_path* merged, berth_byte_writer* out) {
                         later(berth_load_u32(path->deaths + v * 4), berth_load_u32(other + v * 4)));
 }
 
+/// The path's recency among those kept.
+static uint32_t recency_of(const merging* self, const merged_path* path) {
+    uint32_t before = 0;
+    for (size_t p = 0; p < self->paths.count; p++)
+        before += self->paths.items[p].kept && self->paths.items[p].recency < path->recency;
+    return before;
+}
+
 static void write_path(const merging* self, size_t at, berth_byte_writer* out) {
     const merged_path* merged = &self->paths.items[at];
     const berth_file_path* path = merged->path;
     berth_write_u32(out, (uint32_t)path->identity_bytes);
     berth_write_bytes(out, path->identity, path->identity_bytes);
+    berth_write_u32(out, recency_of(self, merged));
     write_deaths(merged, out);
     berth_write_bytes(out, path->learned, path->learned_bytes);
     berth_write_u32(out, merged->kept_plans);
@@ -224,9 +256,9 @@ static void write_step(const merging* self,
     berth_write_u32(out, step->binding_count);
     for (uint32_t i = 0; i < step->binding_count; i++)
         write_text(out, file->texts.items[step->first_binding + i]);
-    berth_write_u32(out, (uint32_t)(self->paths.count - self->first_path));
-    for (size_t p = self->first_path; p < self->paths.count; p++)
-        write_path(self, p, out);
+    berth_write_u32(out, self->kept_paths);
+    for (size_t p = 0; p < self->paths.count; p++)
+        if (self->paths.items[p].kept) write_path(self, p, out);
 }
 
 /// The file being written.
@@ -254,9 +286,11 @@ static berth_status merge_step(merging* self,
         if (same_text(self->theirs->steps.items[i].name, ours->name))
             theirs = &self->theirs->steps.items[i];
     if (theirs != NULL && !same_bindings(self, ours, theirs)) theirs = NULL;
-    self->paths.count = self->plans.count = self->first_path = 0;
+    self->paths.count = self->plans.count = self->kept_paths = 0;
     BERTH_TRY(gather_paths(self, ours, theirs));
-    choose(self, output->limits);
+    uint64_t bytes = 0;
+    BERTH_TRY(choose_paths(self, output->limits, &bytes));
+    choose_plans(self, output->limits, bytes);
     output->section.count = 0;
     write_step(self, self->ours, ours, generation, &output->section);
     add_section(output);
