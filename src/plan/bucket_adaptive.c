@@ -15,6 +15,8 @@
 #define LARGEST_UNIT 1e100
 #define FIRST_REVIEW 16u
 #define LAST_REVIEW 1024u
+/// The first review of bounds that came from elsewhere.
+#define RECALLED_REVIEW 256u
 /// So many values beyond the last bound call for a review, but not before so many in all.
 #define BEYOND_REVIEW 16u
 #define EARLIEST_REVIEW 64u
@@ -193,6 +195,18 @@ bool berth_bucket_adaptive_observe(berth_bucket_adaptive* self, int64_t value) {
     if (self->bound_count > 0 && value > self->bounds[self->bound_count - 1]) self->beyond++;
     const bool outgrown = self->beyond >= BEYOND_REVIEW && self->unreviewed >= EARLIEST_REVIEW;
     return (outgrown || self->unreviewed >= self->review_after) && review(self);
+}
+
+void berth_bucket_adaptive_recall(berth_bucket_adaptive* self, int64_t bound) {
+    const uint32_t at = lower_bound(self->bounds, self->bound_count, bound);
+    const bool is_known = at < self->bound_count && self->bounds[at] == bound;
+    if (bound <= 0 || is_known || self->bound_count >= self->limit) return;
+    const uint32_t behind = self->bound_count - at;
+    memmove(&self->bounds[at + 1], &self->bounds[at], behind * sizeof self->bounds[0]);
+    self->bounds[at] = bound;
+    self->bound_count++;
+    count_value(self, bound);
+    self->review_after = RECALLED_REVIEW;
 }
 
 berth_bucket berth_bucket_adaptive_find(const berth_bucket_adaptive* self, int64_t value) {

@@ -29,6 +29,10 @@ typedef struct berth_bucket_adaptive {
 /// Cost: a search among the points; a review now and then, ever more seldom.
 bool berth_bucket_adaptive_observe(berth_bucket_adaptive* self, int64_t value);
 
+/// Takes over a bound that another process has learned, if there is room for it. What is seen here
+/// is looked at later then.
+void berth_bucket_adaptive_recall(berth_bucket_adaptive* self, int64_t bound);
+
 /// The bucket of `value` >= 0: up to the next bound, beyond all of them a quarter of an octave.
 /// Zero has its own.
 berth_bucket berth_bucket_adaptive_find(const berth_bucket_adaptive* self, int64_t value);

@@ -155,6 +155,17 @@ static bool has_symbols(const berth_known_path* known, const berth_file_path* pa
     return same;
 }
 
+/// Buckets that follow what is seen go on from those that the plans were made for.
+static void take_bounds(importer* self, const berth_file_path* path) {
+    for (uint32_t i = 0; i < path->plan_count; i++) {
+        const berth_file_plan* plan = &self->file->plans.items[path->first_plan + i];
+        for (uint32_t k = 0; k < path->symbol_count; k++)
+            berth_symbol_buckets_recall(&self->model->buckets,
+                                        berth_load_u16(path->symbols + (size_t)k * 2),
+                                        (int64_t)berth_load_u64(plan->key + (size_t)k * 8));
+    }
+}
+
 static void take_seeds(importer* self, const berth_known_path* known, const berth_file_path* path) {
     for (uint32_t i = 0; i < path->plan_count; i++) {
         const berth_file_plan* plan = &self->file->plans.items[path->first_plan + i];
@@ -174,6 +185,7 @@ static void take_path(importer* self, const berth_file_path* path, uint64_t cloc
     if (known == NULL) return;
     known->last_taken = clock + path->recency;
     if (known->last_taken > self->model->clock) self->model->clock = known->last_taken;
+    take_bounds(self, path);
     if (has_symbols(known, path)) take_seeds(self, known, path);
 }
 

@@ -99,20 +99,31 @@ static const berth_bucket_policy* policy_of(const berth_symbol_buckets* self, ui
     return own ? self->bindings[binding].policy : &self->of_all;
 }
 
+/// What is learned of a binding; NULL: nothing is to be, or there is no memory to.
+static berth_bucket_adaptive* learned_of(berth_symbol_buckets* self, uint32_t binding) {
+    const berth_bucket_policy* policy = policy_of(self, binding);
+    if (policy->kind != BERTH_BUCKET_ADAPTIVE) return NULL;
+    berth_bucket_adaptive** learned = &self->bindings[binding].learned;
+    if (*learned == NULL) {
+        *learned = berth_host_calloc(self->host, 1, sizeof **learned);
+        if (*learned != NULL) (*learned)->limit = (uint32_t)policy->number;
+    }
+    return *learned;
+}
+
 bool berth_symbol_buckets_observe(berth_symbol_buckets* self, const int64_t* values) {
     bool moved = false;
     for (uint32_t i = 0; self->bindings != NULL && i < self->binding_count; i++) {
-        const berth_bucket_policy* policy = policy_of(self, i);
-        if (policy->kind != BERTH_BUCKET_ADAPTIVE) continue;
-        berth_binding_buckets* binding = &self->bindings[i];
-        if (binding->learned == NULL) {
-            binding->learned = berth_host_calloc(self->host, 1, sizeof *binding->learned);
-            if (binding->learned == NULL) continue;
-            binding->learned->limit = (uint32_t)policy->number;
-        }
-        if (berth_bucket_adaptive_observe(binding->learned, values[i])) moved = true;
+        berth_bucket_adaptive* learned = learned_of(self, i);
+        if (learned != NULL && berth_bucket_adaptive_observe(learned, values[i])) moved = true;
     }
     return moved;
+}
+
+void berth_symbol_buckets_recall(berth_symbol_buckets* self, uint32_t binding, int64_t bound) {
+    if (self->bindings == NULL || binding >= self->binding_count) return;
+    berth_bucket_adaptive* learned = learned_of(self, binding);
+    if (learned != NULL) berth_bucket_adaptive_recall(learned, bound);
 }
 
 berth_bucket berth_symbol_buckets_find(const berth_symbol_buckets* self,

@@ -44,6 +44,9 @@ const char* berth_symbol_buckets_name(berth_symbol_buckets* self,
 /// Takes the values [binding_count] of a run into account. Returns true if bounds have moved.
 bool berth_symbol_buckets_observe(berth_symbol_buckets* self, const int64_t* values);
 
+/// Takes over a bound that another process has learned for a binding.
+void berth_symbol_buckets_recall(berth_symbol_buckets* self, uint32_t binding, int64_t bound);
+
 /// The bucket of `value` of a binding.
 berth_bucket berth_symbol_buckets_find(const berth_symbol_buckets* self,
                                        uint32_t binding,

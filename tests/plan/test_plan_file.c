@@ -107,6 +107,32 @@ static void the_first_run_of_another_process_is_a_hit(void** state) {
     close_fixture(&reader);
 }
 
+static void buckets_that_follow_what_is_seen_go_on_where_they_were(void** state) {
+    (void)state;
+    berth_plan_policy policy = default_policy();
+    policy.buckets = "adaptive:4";
+    fixture writer, reader;
+    open_named(&writer, "step", &policy);
+    for (int i = 0; i < 400; i++)
+        (void)run_llama(&writer, 100 * (1 + i % 7));
+    size_t size;
+    unsigned char* bytes = file_kit_save(&writer.model, 1, &size);
+    open_reader(&reader, bytes, size);
+    berth_step_model_destroy(reader.model);
+    assert_ok(berth_step_model_create(reader.tape.host, "step", &policy, &reader.model));
+    berth_step_model_set_source(reader.model, &reader.file, &reader.names);
+    for (int i = 0; i < 70; i++) {
+        const int64_t t = 100 * (1 + i % 7);
+        const step_outcome there = run_llama(&writer, t);
+        const step_outcome here = run_llama(&reader, t);
+        assert_int_equal(here.result, BERTH_RUN_HIT);
+        assert_int_equal(here.frame_bytes, there.frame_bytes);
+    }
+    assert_int_equal(counters_of(&reader).plans, 0);
+    close_fixture(&writer);
+    close_fixture(&reader);
+}
+
 static void what_was_taken_in_is_written_again_used_or_not(void** state) {
     (void)state;
     fixture writer, reader, last;
@@ -461,6 +487,7 @@ static void failing_memory_at_any_call_loses_plans_only(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_run_of_another_process_is_a_hit),
+        cmocka_unit_test(buckets_that_follow_what_is_seen_go_on_where_they_were),
         cmocka_unit_test(what_was_taken_in_is_written_again_used_or_not),
         cmocka_unit_test(asking_first_takes_in_too),
         cmocka_unit_test(paths_come_with_the_one_taken_last_expected_first),
