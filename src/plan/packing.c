@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "plan/packing_internal.h"
+#include "plan/packing_search.h"
 
 /// Rules that look at pairs of items look at no more than so many in one part.
 #define PAIRS_LIMIT (UINT64_C(1) << 26)
@@ -206,6 +207,43 @@ static void pack_parts(solution* self, berth_packing_order order) {
     }
 }
 
+/// The part with the highest peak, and the highest peak of the others.
+static uint32_t highest_part(const berth_packing_load* load, uint64_t* out_second) {
+    uint32_t highest = 0;
+    *out_second = 0;
+    for (uint32_t part = 1; part < load->part_count; part++) {
+        const bool higher = load->part_peak[part] > load->part_peak[highest];
+        const uint64_t lower = load->part_peak[higher ? highest : part];
+        if (higher) highest = part;
+        if (lower > *out_second) *out_second = lower;
+    }
+    return highest;
+}
+
+/// Hands the budget to the searches, on the part that needs most at each time.
+static void improve_parts(solution* self) {
+    const berth_packing_load* load = self->load;
+    while (load->part_count > 0 && !self->budget.over) {
+        uint64_t second;
+        const uint32_t part = highest_part(load, &second);
+        const uint64_t peak = load->part_peak[part];
+        if (load->part_bound[part] > self->enough) self->enough = load->part_bound[part];
+        if (peak <= self->enough) return;
+        berth_packer packer;
+        berth_packer_init(&packer, load, part);
+        packer.enough = second > self->enough ? second - 1 : self->enough;
+        packer.peak = peak;
+        packer.lower_bound = load->part_bound[part];
+        for (uint32_t i = 0; i < packer.count; i++)
+            packer.best[i] = self->offsets[packer.source[i]];
+        berth_packer_search(&packer, &self->budget);
+        store(self, &packer, part);
+        berth_packer_fini(&packer);
+        // A search that ends early has done what it can.
+        if (load->part_peak[part] > packer.enough) return;
+    }
+}
+
 static void answer(solution* self, berth_pack_result* out_result) {
     const berth_packing_load* load = self->load;
     berth_packer whole = load->whole;
@@ -248,6 +286,7 @@ static berth_status solve(const berth_host* host,
         if (problem->count > 0) memset(out_offsets, 0, problem->count * sizeof *out_offsets);
         measure_parts(&self);
         pack_parts(&self, order);
+        if (order == BERTH_PACKING_ORDER_COUNT) improve_parts(&self);
         answer(&self, out_result);
     }
     berth_packing_load_fini(&load);
