@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "files/file_kit.h"
+#include "plan/plan_file_seal.h"
 
 typedef struct fixture {
     file_kit files;
@@ -339,6 +340,52 @@ static void a_file_of_another_configuration_is_not_used(void** state) {
     expect_one_warning(f, "threads=1");
 }
 
+/// As run_step, where the step may be refused for want of memory; then it runs without one.
+static float run_refused_or_not(berth_context* ctx, int64_t n) {
+    const berth_status status = exec_kit_begin(ctx, "s", n);
+    if (status == BERTH_OK) {
+        assert_ok(berth_step_end(ctx)); // ended early: another path
+        return run_step(ctx, "s", n);
+    }
+    assert_int_equal(status, BERTH_ERR_OUT_OF_MEMORY);
+    berth_context_clear_error(ctx);
+    return run_step(ctx, "without", n);
+}
+
+static void a_file_of_an_enemy_changes_no_result(void** state) {
+    fixture* f = *state;
+    float expected[2];
+    exec_kit kit = open_kit(f);
+    for (int i = 0; i < 2; i++)
+        expected[i] = run_step(kit.ctx, "s", lengths[i]);
+    exec_kit_close(&kit);
+    learn(f, "s");
+    char* good = buffer_of_a_megabyte();
+    const size_t size = get_file(f, good);
+    unsigned char* bytes = malloc(size);
+    assert_non_null(bytes);
+    static const unsigned char values[] = {0, 1, 2, 8, 0x40, 0x7f, 0x80, 0xff};
+    test_random random = test_random_make(11);
+    berth_log_set_callback(count_warning, NULL);
+    for (int round = 0; round < 80; round++) {
+        memcpy(bytes, good, size);
+        const size_t first = BERTH_PLAN_FILE_HEADER_BYTES + berth_load_u32(bytes + 36) + 16;
+        for (uint64_t left = 1 + test_random_below(&random, 4); left > 0; left--)
+            bytes[first + test_random_below(&random, size - 16 - first)] =
+                values[test_random_below(&random, sizeof values)];
+        file_kit_seal(bytes, size);
+        file_kit_put(&f->files, "plans", bytes, size);
+        kit = open_kit(f);
+        for (int i = 0; i < 2; i++) {
+            const float value = run_refused_or_not(kit.ctx, lengths[i]);
+            assert_memory_equal(&value, &expected[i], sizeof value);
+        }
+        exec_kit_close(&kit);
+    }
+    berth_log_set_callback(NULL, NULL);
+    free(bytes);
+}
+
 static void an_empty_file_is_no_file(void** state) {
     fixture* f = *state;
     file_kit_put(&f->files, "plans", "", 0);
@@ -534,6 +581,7 @@ int main(void) {
         TEST(a_file_that_is_not_ours_is_left_alone),
         TEST(a_damaged_file_is_said_once_and_replaced),
         TEST(a_file_of_another_configuration_is_not_used),
+        TEST(a_file_of_an_enemy_changes_no_result),
         TEST(an_empty_file_is_no_file),
         TEST(folders_and_places_that_do_not_exist_are_warned_of),
         TEST(a_path_is_seen_from_where_the_runtime_began),
