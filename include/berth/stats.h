@@ -28,6 +28,7 @@ typedef enum berth_estimate_kind {
     X(recorded,          "runs recorded without a plan")                                       \
     X(side_exits,        "replays that left their trace")                                      \
     X(plans,             "plans made")                                                         \
+    X(plans_restored,    "plans of other processes, verified and taken over")                    \
     X(plans_evicted,     "plans dropped for want of cache")                                    \
     X(miss_new_step,     "runs without a plan ready: no path of the step was known yet")       \
     X(miss_new_path,     "...: no known path was known to apply, or the run took a new one")   \

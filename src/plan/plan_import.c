@@ -218,6 +218,7 @@ berth_plan* berth_step_model_sprout(berth_step_model* model,
     const berth_status status =
         berth_plan_adopt(workspace, &path->version->shown, seed->tier, &plan);
     if (status == BERTH_ERR_OUT_OF_MEMORY) return NULL;
+    model->counters.plans_restored += remember && plan != NULL;
     *out_owned = !remember;
     if (remember && !berth_plan_cache_sprout(&model->cache, key, plan)) *out_owned = plan != NULL;
     return plan;

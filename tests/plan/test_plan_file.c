@@ -99,6 +99,7 @@ static void the_first_run_of_another_process_is_a_hit(void** state) {
     const berth_step_counters counters = counters_of(&reader);
     assert_int_equal(counters.hits, LENGTHS);
     assert_int_equal(counters.plans, 0);
+    assert_true(counters.plans_restored > 4);
     assert_int_equal(counters.miss_new_step + counters.miss_new_path + counters.miss_new_bucket, 0);
     // lengths that nobody has seen are planned as ever
     assert_int_equal(run_llama(&reader, 5000).result, BERTH_RUN_HIT);
@@ -439,6 +440,7 @@ static void offsets_that_overlap_are_planned_anew(void** state) {
     assert_int_equal(run_kind(&reader, 64, 2).result, BERTH_RUN_HIT);
     const berth_step_counters counters = counters_of(&reader);
     assert_int_equal(counters.plans, 1);
+    assert_int_equal(counters.plans_restored, 0);
     assert_int_equal(counters.miss_new_bucket, 1);
     close_fixture(&reader);
 }
