@@ -42,7 +42,7 @@ typedef struct berth_pack_problem {
     const bool* exclusive; ///< [count] true: shares its bytes with nobody, at any moment
     const berth_pack_in_place*
         in_place; ///< [in_place_count]; a buffer is `from` and `to` once at most
-    size_t in_place_count;
+    size_t in_place_count; ///< length of in_place
 } berth_pack_problem;
 
 /// How a search is getting on, in bytes and nanoseconds.
