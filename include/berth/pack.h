@@ -40,8 +40,8 @@ typedef struct berth_pack_problem {
     /// [count] offsets that are given, BERTH_PACK_ANYWHERE where one is wanted.
     const uint64_t* fixed_offsets;
     const bool* exclusive; ///< [count] true: shares its bytes with nobody, at any moment
-    const berth_pack_in_place*
-        in_place; ///< [in_place_count]; a buffer is `from` and `to` once at most
+    /// [in_place_count]; a buffer is `from` and `to` once at most
+    const berth_pack_in_place* in_place;
     size_t in_place_count; ///< length of in_place
 } berth_pack_problem;
 
