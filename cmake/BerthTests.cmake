@@ -63,6 +63,10 @@ endforeach()
 target_compile_definitions(
   test_version PRIVATE "BERTH_TEST_PROJECT_VERSION=\"${PROJECT_VERSION}\"")
 
+add_dependencies(test_plan_command berth-plan)
+target_compile_definitions(
+  test_plan_command PRIVATE "BERTH_PLAN_COMMAND=\"$<TARGET_FILE:berth-plan>\"")
+
 foreach(name IN LISTS berth_examples)
   add_test(NAME examples/${name} COMMAND example-${name})
   berth_register_test(examples/${name} unit)

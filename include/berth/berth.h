@@ -22,6 +22,7 @@
 #include "berth/status.h"
 #include "berth/step.h"
 #include "berth/tensor.h"
+#include "berth/trace.h"
 #include "berth/version.h"
 
 #endif // BERTH_BERTH_H
