@@ -128,6 +128,47 @@ static void a_plan_that_is_gone_leaves_the_reason(void** state) {
     berth_plan_cache_fini(&cache);
 }
 
+static void count_item(void* argument, const berth_cache_item* item) {
+    size_t* counts = argument;
+    counts[item->plan != NULL ? 0 : 1]++;
+    assert_true((item->plan != NULL) != (item->seed != NULL));
+    assert_int_equal(item->count, 1);
+}
+
+static void a_seed_becomes_the_plan_at_its_key_with_its_worth(void** state) {
+    (void)state;
+    berth_plan_cache cache = {
+        .host = berth_host_default(), .limit_bytes = 1 << 20, .limit_entries = 3};
+    static const unsigned char offsets[8];
+    const berth_plan_seed seed = {offsets, BERTH_PLAN_IMPROVED};
+    const int64_t one = 1, two = 2;
+    const berth_cache_key key = key_of(&one);
+    const berth_cache_key bad_key = key_of(&two);
+    assert_null(berth_plan_cache_find_seed(&cache, &key));
+    berth_plan_cache_insert_seed(&cache, &key, &seed, 10, 100);
+    berth_plan_cache_insert_seed(&cache, &bad_key, &seed, 1, 0);
+    assert_null(find_plan(&cache, 1)); // no plan yet
+    assert_int_equal(berth_plan_cache_find_seed(&cache, &key)->tier, BERTH_PLAN_IMPROVED);
+    assert_false(berth_plan_cache_sprout(&cache, &bad_key, NULL));
+    assert_null(berth_plan_cache_find_seed(&cache, &bad_key));
+    assert_true(berth_plan_cache_sprout(&cache, &key, make_plan()));
+    assert_null(berth_plan_cache_find_seed(&cache, &key));
+    berth_plan_cache_insert_seed(&cache, &bad_key, &seed, 1, 0);
+    size_t counts[2] = {0};
+    berth_plan_cache_visit(&cache, 0, count_item, counts);
+    assert_int_equal(counts[0], 1);
+    assert_int_equal(counts[1], 1);
+    for (int64_t value = 3; value < 20; value++)
+        keep_plan(&cache, value, 2);
+    assert_non_null(find_plan(&cache, 1)); // 10 x 100 is worth more
+    berth_plan_cache_insert_seed(&cache, &bad_key, &seed, 1000, 1000);
+    berth_plan_cache_drop(&cache, 0, false);
+    assert_null(berth_plan_cache_find_seed(&cache, &bad_key));
+    assert_int_equal(cache.entry_count, 0);
+    assert_int_equal(cache.bytes, 0);
+    berth_plan_cache_fini(&cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_hash_have_each_their_own_plan),
@@ -135,6 +176,7 @@ int main(void) {
         cmocka_unit_test(no_more_entries_are_kept_than_asked_for),
         cmocka_unit_test(what_was_dear_and_is_used_stays),
         cmocka_unit_test(a_plan_that_is_gone_leaves_the_reason),
+        cmocka_unit_test(a_seed_becomes_the_plan_at_its_key_with_its_worth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,8 +247,34 @@ static void without_memory_nothing_is_learned_and_nothing_lost(void** state) {
     assert_int_equal(failing.live_blocks, 0);
 }
 
+static void what_another_process_has_seen_is_recalled(void** state) {
+    (void)state;
+    size_fixture f = {.begun = false};
+    uint64_t bytes[VALUES];
+    (void)learn1(&f, 10, (size_run){10, 10, 64, 128});
+    const int64_t other = 20;
+    assert_false(berth_size_model_applies(&f.model, &other));
+    berth_size_model_recall_symbol(&f.model, 0);
+    berth_size_model_recall_symbol(&f.model, 0);
+    berth_size_model_recall_symbol(&f.model, 7); // there is no such binding
+    assert_int_equal(f.model.symbol_count, 1);
+    assert_true(berth_size_model_applies(&f.model, &other));
+    const uint32_t frame = 5; // the last dimension
+    berth_size_model_recall_dim(&f.model, frame, 4096, 255, false);
+    (void)ask(&f, 9, 10, bytes);
+    assert_true(bytes[3] >= 4096);
+    berth_size_model_recall_dim(&f.model, frame, 0, 0, false); // less says nothing
+    (void)ask(&f, 9, 10, bytes);
+    assert_true(bytes[3] >= 4096);
+    berth_size_model_recall_dim(&f.model, 0, 1000, 255, true);
+    assert_int_equal(ask(&f, 9, 10, bytes).promise, BERTH_SIZE_OBSERVED);
+    assert_true(bytes[0] >= 1000 * 64 * 4);
+    size_fixture_fini(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_another_process_has_seen_is_recalled),
         cmocka_unit_test(equal_dimensions_share_a_class_until_they_differ),
         cmocka_unit_test(sizes_are_evaluated_over_the_box_with_one_promise),
         cmocka_unit_test(sizes_that_do_not_fit_are_marked),
