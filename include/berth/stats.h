@@ -36,6 +36,8 @@ typedef enum berth_estimate_kind {
     X(miss_evicted,      "...: its plan had made room for others")                             \
     X(miss_model_changed, "...: sizes or deaths had been learned anew since it was planned")   \
     X(miss_churn,        "...: the step is no longer planned")                                 \
+    X(churned,           "times planning paused: sizes or buckets did not settle")             \
+    X(undeclared,        "sizes that differed between runs with equal inputs and integers")    \
     X(plans_live,        "plans in the cache")                                                 \
     X(plan_bytes,        "bytes of plans, models and traces")                                  \
     X(paths,             "paths known")                                                        \

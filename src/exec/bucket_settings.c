@@ -71,7 +71,7 @@ berth_status berth_bucket_settings_apply(berth_runtime* runtime,
     for (const berth_bucket_setting* setting = runtime->first_setting; setting != NULL;
          setting = setting->next)
         if (strcmp(setting->step, step) == 0)
-            BERTH_TRY(berth_step_model_set_buckets(model, setting->symbol, setting->policy));
+            BERTH_TRY(berth_step_model_init_buckets(model, setting->symbol, setting->policy));
     return BERTH_OK;
 }
 
@@ -86,18 +86,6 @@ static berth_status check_symbol(const berth_step_entry* entry, const char* symb
                       symbol);
 }
 
-static berth_status set_locked(berth_runtime* runtime,
-                               const char* step,
-                               const char* symbol,
-                               const char* policy) {
-    berth_step_entry* entry = runtime->first_step;
-    while (entry != NULL && strcmp(berth_step_model_name(entry->model), step) != 0)
-        entry = entry->next;
-    if (entry == NULL) return keep(runtime, step, symbol, policy);
-    BERTH_TRY(check_symbol(entry, symbol));
-    return berth_step_model_set_buckets(entry->model, symbol, policy);
-}
-
 berth_status berth_step_set_buckets(berth_runtime* runtime,
                                     const char* step,
                                     const char* symbol,
@@ -107,8 +95,14 @@ berth_status berth_step_set_buckets(berth_runtime* runtime,
     BERTH_TRY(berth_fork_check(runtime->fork_generation));
     berth_bucket_policy parsed; // refused now, also for a step that has not been run
     BERTH_TRY(berth_bucket_policy_parse(&parsed, policy));
+    berth_status status = BERTH_OK;
     berth_mutex_lock(&runtime->lock);
-    const berth_status status = set_locked(runtime, step, symbol, policy);
+    berth_step_entry* entry = runtime->first_step;
+    while (entry != NULL && strcmp(berth_step_model_name(entry->model), step) != 0)
+        entry = entry->next;
+    if (entry == NULL) status = keep(runtime, step, symbol, policy);
     berth_mutex_unlock(&runtime->lock);
-    return status;
+    if (status != BERTH_OK || entry == NULL) return status;
+    BERTH_TRY(check_symbol(entry, symbol));
+    return berth_step_model_set_buckets(entry->model, symbol, policy);
 }

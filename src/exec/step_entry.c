@@ -147,8 +147,9 @@ static berth_status create(berth_runtime* runtime,
         berth_step_entry_destroy(host, entry);
         return status;
     }
-    if (runtime->plans.path != NULL)
-        berth_step_model_set_source(entry->model, &runtime->plans.file, &runtime->event_names);
+    berth_step_model_set_source(entry->model,
+                                runtime->plans.path != NULL ? &runtime->plans.file : NULL,
+                                &runtime->event_names);
     *out_entry = entry;
     return BERTH_OK;
 }

@@ -44,7 +44,7 @@ static berth_size_class first_class(const berth_trace_value* value, int64_t dim)
     berth_size_class class = {.largest = dim};
     class.values[0] = dim;
     class.frame = (value->flags & BERTH_VALUE_FRAME) != 0;
-    class.data = (value->flags & BERTH_VALUE_DATA) != 0;
+    class.data = class.expected = (value->flags & BERTH_VALUE_DATA) != 0;
     class.scratch = (value->flags & BERTH_VALUE_SCRATCH) != 0;
     return class;
 }
@@ -325,6 +325,7 @@ typedef struct run_lesson {
     bool again;    ///< its key was seen before
     bool symbols;  ///< it made symbols of bindings
     bool telling;  ///< some form was refuted
+    bool expected; ///< a size changed that may, at bindings seen before
     uint64_t work; ///< left for fitting
 } run_lesson;
 
@@ -403,6 +404,20 @@ static bool teach(const berth_size_model* self,
     return class->forms.count > 0 || missed;
 }
 
+/// Compares the size of a class with that of an earlier run at the same bindings.
+static void note_contradiction(berth_size_model* self,
+                               uint32_t at,
+                               int64_t value,
+                               run_lesson* lesson) {
+    const berth_size_class* class = &self->classes.items[at];
+    const int64_t before = class->values[lesson->at];
+    if (!lesson->again || before == value) return;
+    if (class->expected || class->frame)
+        lesson->expected = true;
+    else if (!class->data && self->contradiction.class == UINT32_MAX)
+        self->contradiction = (berth_size_contradiction){at, before, value};
+}
+
 /// Takes a further run, whose sizes are in class_value. The classes take turns at being first, as
 /// what is spent on fitting is bounded.
 static bool teach_all(berth_size_model* self, run_lesson* lesson) {
@@ -411,8 +426,13 @@ static bool teach_all(berth_size_model* self, run_lesson* lesson) {
     for (size_t i = 0; i < self->classes.count; i++, at++) {
         if (at >= self->classes.count) at = 0;
         if (lesson->work > 0) self->first_class = at;
-        if (teach(self, &self->classes.items[at], self->class_value[at], lesson)) changed = true;
+        berth_size_class* class = &self->classes.items[at];
+        note_contradiction(self, (uint32_t)at, self->class_value[at], lesson);
+        if (!teach(self, class, self->class_value[at], lesson)) continue;
+        class->changes++;
+        changed = true;
     }
+    if (lesson->expected) self->contradiction.class = UINT32_MAX;
     return changed;
 }
 
@@ -442,6 +462,7 @@ berth_status berth_size_model_init(berth_size_model* self,
     }
     if (binding_count > 0) memcpy(self->runs, bindings, binding_count * sizeof *bindings);
     self->run_count = 1;
+    self->contradiction.class = UINT32_MAX;
     uint64_t work = UINT64_MAX; // there is nothing but constants yet
     for (size_t i = 0; i < self->classes.count; i++)
         fit_class(self, &self->classes.items[i], &work);
@@ -491,7 +512,9 @@ berth_status berth_size_model_observe(berth_size_model* self,
         if (at == self->run_count) self->run_count++;
     }
     self->run_age[at] = ++self->clock;
-    run_lesson lesson = {bindings, at, again, new_symbols, false, RUN_WORK};
+    run_lesson lesson = {
+        .bindings = bindings, .at = at, .again = again, .symbols = new_symbols, .work = RUN_WORK};
+    self->contradiction.class = UINT32_MAX;
     changed = teach_all(self, &lesson) || changed;
     self->telling[at] = lesson.telling || (again && self->telling[at]);
     *out_changed = changed;
@@ -515,6 +538,21 @@ void berth_size_model_recall_dim(
     if (!data) return;
     class->data = true;
     class->forms.count = 0;
+}
+
+berth_size_contradiction berth_size_model_contradiction(const berth_size_model* self) {
+    return self->contradiction;
+}
+
+uint32_t berth_size_model_find_restless(const berth_size_model* self, bool any) {
+    uint32_t found = UINT32_MAX;
+    for (uint32_t i = 0; i < self->classes.count; i++) {
+        const berth_size_class* class = &self->classes.items[i];
+        const bool formless = has_no_form(class) && class->varied;
+        if (!any && (!formless || class->frame || class->expected)) continue;
+        if (found == UINT32_MAX || class->changes > self->classes.items[found].changes) found = i;
+    }
+    return found;
 }
 
 bool berth_size_model_varies(const berth_size_model* self, uint32_t binding) {

@@ -16,10 +16,12 @@ typedef struct berth_size_class {
     int64_t largest; ///< over all runs, kept or not
     bool frame;      ///< size of a nested frame: never a form
     bool data;       ///< depends on data: never a form
+    bool expected;   ///< ... and the op says so
     bool scratch;
     bool varied; ///< not always the same
     /// Runs larger than others at larger symbols; after some of them `largest` is planned for.
     uint8_t misses;
+    uint32_t changes;    ///< runs that changed what is planned for it
     uint8_t failed_fits; ///< in a row, no more than tell the gap between them
     uint64_t fit_at;     ///< no form is looked for before this run, by the model's clock
 } berth_size_class;
@@ -34,6 +36,13 @@ typedef struct berth_size_kind {
 } berth_size_kind;
 
 BERTH_VEC_DEFINE(berth_size_kind_vec, berth_size_kind);
+
+/// A size that differed between two runs with equal bindings, although nothing says that it may.
+typedef struct berth_size_contradiction {
+    uint32_t class; ///< UINT32_MAX: none
+    int64_t before;
+    int64_t now;
+} berth_size_contradiction;
 
 typedef struct berth_size_model {
     const berth_host* host;
@@ -51,6 +60,7 @@ typedef struct berth_size_model {
     uint32_t* kind_of;  ///< [value_count]
     berth_size_class_vec classes;
     berth_size_kind_vec kinds;
+    berth_size_contradiction contradiction;
     size_t first_class;   ///< whose turn it is to be fitted first
     int64_t* class_value; ///< scratch, [classes.capacity]
     uint64_t* kind_bytes; ///< scratch, [kinds.capacity]
@@ -95,6 +105,14 @@ void berth_size_model_recall_symbol(berth_size_model* self, uint16_t binding);
 /// Likewise of dimension `dim`: the largest seen, runs that were surprises, whether data decides.
 void berth_size_model_recall_dim(
     berth_size_model* self, uint32_t dim, int64_t largest, uint8_t misses, bool data);
+
+/// What the latest run contradicted. Of a run in which a size changed that was expected to, nothing
+/// is said: others may follow it.
+berth_size_contradiction berth_size_model_contradiction(const berth_size_model* self);
+
+/// A class whose sizes follow no form although they should, the one that changed plans most often;
+/// UINT32_MAX: none. With `any` of all classes.
+uint32_t berth_size_model_find_restless(const berth_size_model* self, bool any);
 
 /// True if every binding that never varied on this path has the value it always had.
 bool berth_size_model_applies(const berth_size_model* self, const int64_t* bindings);

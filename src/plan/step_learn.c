@@ -82,6 +82,7 @@ static void relearn_path(berth_step_model* model,
         }
     }
     if (berth_size_model_observe(&path->sizes, trace, values, &changed) != BERTH_OK) return;
+    berth_step_model_note_undeclared(model, path);
     if (changed) berth_plan_cache_drop(&model->cache, path->id, false);
     path->quiet_runs = changed ? 0 : path->quiet_runs + 1;
     if (changed) path->relearn_gap = 1;
@@ -147,10 +148,14 @@ static berth_known_path* note_replay(berth_step_model* model, const berth_run_re
     return path;
 }
 
-static void end_planning(berth_step_model* model) {
+void berth_step_model_end_planning(berth_step_model* model) {
     model->ended = true;
     while (model->path_count > 0)
         berth_step_model_forget_path(model, model->path_count - 1);
+}
+
+static void give_up(berth_step_model* model) {
+    berth_step_model_end_planning(model);
     berth_log_line(BERTH_LOG_WARN,
                    "step %s left its plan %u times in a row; it is no longer planned",
                    model->name,
@@ -162,7 +167,7 @@ static void count_exits(berth_step_model* model, berth_run_result result) {
     if (result != BERTH_RUN_EXIT) return;
     model->exits_in_row++;
     if (model->policy.max_exits > 0 && model->exits_in_row >= model->policy.max_exits)
-        end_planning(model);
+        give_up(model);
 }
 
 static void count_ratio(berth_step_counters* counters, const berth_run_report* report) {
@@ -215,6 +220,7 @@ void berth_step_model_take_report(berth_step_model* model,
     model->clock++;
     count_run(&model->counters, report);
     berth_miss miss = report->miss;
+    if (model->ended && berth_churn_try_resume(&model->churn, model->clock)) model->ended = false;
     if (model->ended) {
         count_miss(&model->counters, miss);
         return;
@@ -230,6 +236,7 @@ void berth_step_model_take_report(berth_step_model* model,
     if (miss == BERTH_MISS_NONE && report->result == BERTH_RUN_EXIT && is_new)
         miss = BERTH_MISS_NEW_PATH;
     count_miss(&model->counters, miss);
+    berth_step_model_watch_churn(model, path, values, miss, report);
     if (report->trace != NULL) berth_step_model_settle_bytes(model);
-    count_exits(model, report->result);
+    if (!model->ended) count_exits(model, report->result);
 }

@@ -68,6 +68,7 @@ void berth_step_model_destroy(berth_step_model* model) {
         berth_step_model_forget_path(model, model->path_count - 1);
     berth_plan_cache_fini(&model->cache);
     berth_plan_workspace_fini(&model->workspace);
+    berth_host_free(model->host, model->seen);
     berth_symbol_buckets_fini(&model->buckets);
     forget_names(model);
     if (model->lock_made) berth_mutex_fini(&model->lock);
@@ -166,15 +167,22 @@ static berth_status check_symbol(const berth_step_model* model, const char* symb
                       model->binding_count > 0 ? model->binding_names[0] : "missing");
 }
 
+berth_status berth_step_model_init_buckets(berth_step_model* model,
+                                           const char* symbol,
+                                           const char* policy) {
+    berth_bucket_policy parsed;
+    BERTH_TRY(berth_bucket_policy_parse(&parsed, policy));
+    BERTH_TRY(check_symbol(model, symbol));
+    BERTH_TRY(berth_symbol_buckets_set(&model->buckets, symbol, &parsed));
+    drop_plans(model);
+    return BERTH_OK;
+}
+
 berth_status berth_step_model_set_buckets(berth_step_model* model,
                                           const char* symbol,
                                           const char* policy) {
-    berth_bucket_policy parsed;
-    BERTH_TRY(berth_bucket_policy_parse(&parsed, policy));
     berth_mutex_lock(&model->lock);
-    berth_status status = check_symbol(model, symbol);
-    if (status == BERTH_OK) status = berth_symbol_buckets_set(&model->buckets, symbol, &parsed);
-    if (status == BERTH_OK) drop_plans(model);
+    const berth_status status = berth_step_model_init_buckets(model, symbol, policy);
     berth_mutex_unlock(&model->lock);
     return status;
 }

@@ -111,11 +111,12 @@ typedef struct berth_run_report {
 
 /// Policies, the same for all steps of a runtime.
 typedef struct berth_plan_policy {
-    const char* buckets;    ///< "geometric:4", "pow2", "linear:N", "list:a,b,...", "adaptive:N";
-                            ///< borrowed for create
-    uint32_t quantum;       ///< memo steps an octave; 0: exact shapes only
-    uint32_t max_paths;     ///< paths kept for a step
-    uint32_t max_exits;     ///< this many side exits in a row end the planning of a step; 0: never
+    const char* buckets; ///< "geometric:4", "pow2", "linear:N", "list:a,b,...", "adaptive:N";
+                         ///< borrowed for create
+    uint32_t quantum;    ///< memo steps an octave; 0: exact shapes only
+    uint32_t max_paths;  ///< paths kept for a step
+    /// This many side exits in a row end the planning of a step, and churn pauses it; 0: neither.
+    uint32_t max_exits;
     uint32_t max_events;    ///< longer runs are not recorded
     uint64_t cache_bytes;   ///< for the plans, models and memo of this step
     uint64_t cache_entries; ///< plans and placements of this step; 0: bounded in bytes only
@@ -159,6 +160,11 @@ const char* berth_step_model_name(const berth_step_model* model);
 BERTH_NODISCARD berth_status berth_step_model_set_buckets(berth_step_model* model,
                                                           const char* symbol,
                                                           const char* policy);
+
+/// The same before any other call, without the model's lock.
+BERTH_NODISCARD berth_status berth_step_model_init_buckets(berth_step_model* model,
+                                                           const char* symbol,
+                                                           const char* policy);
 
 /// Prepares a run at `key`: plans and evaluates as needed. Running out of host memory is no error:
 /// the outlook is then UNKNOWN without a placement.

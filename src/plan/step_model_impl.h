@@ -5,11 +5,14 @@
 #define BERTH_PLAN_STEP_MODEL_IMPL_H
 
 #include "base/thread.h"
+#include "plan/churn.h"
 #include "plan/plan.h"
 #include "plan/plan_cache.h"
 #include "plan/plan_file.h"
 #include "plan/step_model.h"
 #include "plan/symbol_buckets.h"
+
+#define BERTH_SEEN_WORDS 128u
 
 /// A path of a step with what was learned on it.
 typedef struct berth_known_path {
@@ -43,6 +46,12 @@ struct berth_step_model {
     berth_plan_cache cache;
     berth_plan_workspace workspace;
     berth_step_counters counters;
+    berth_churn churn;
+    /// [binding_count][BERTH_SEEN_WORDS] buckets seen since windows are bad, by hash; or NULL.
+    uint64_t (*seen)[BERTH_SEEN_WORDS];
+    uint32_t fresh[BERTH_BINDINGS_MAX]; ///< of these, new ones
+    uint64_t seen_runs;
+    bool told_undeclared;        ///< a size without a symbol was told of
     const berth_plan_file* file; ///< borrowed; NULL: there is nothing (more) to take in
     const berth_event_names* names;
 };
@@ -115,6 +124,19 @@ bool berth_step_model_learn_names(berth_step_model* model, const berth_shape_key
 
 /// Learns from the runs of `path` again, until they are quiet. False if that is too soon.
 bool berth_step_model_resume_learning(const berth_step_model* model, berth_known_path* path);
+
+/// Tells once of a size that the path's latest run contradicted.
+void berth_step_model_note_undeclared(berth_step_model* model, const berth_known_path* path);
+
+/// Judges whether planning is worth its cost, and ends it if not. `path` is the one taken, or NULL.
+void berth_step_model_watch_churn(berth_step_model* model,
+                                  const berth_known_path* path,
+                                  const int64_t* values,
+                                  berth_miss miss,
+                                  const berth_run_report* report);
+
+/// Ends planning: all paths are forgotten.
+void berth_step_model_end_planning(berth_step_model* model);
 
 /// Forgets path `at`, with its plans. Replays under way keep their version.
 void berth_step_model_forget_path(berth_step_model* model, uint32_t at);
