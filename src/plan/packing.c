@@ -8,13 +8,14 @@
 #include "base/error.h"
 #include "plan/packing_internal.h"
 #include "plan/packing_search.h"
+#include "plan/packing_skyline.h"
 
 /// Rules that look at pairs of items look at no more than so many in one part.
 #define PAIRS_LIMIT (UINT64_C(1) << 26)
-/// Rounds of repair after the fixed orders, each about as costly as one order.
-#define REPAIR_ROUNDS 20u
-/// Above this many items repair is left to the searches.
-#define REPAIR_ITEMS 8192u
+/// Pairs that the skyline's rules look at without a budget, where two of them look at fewer.
+#define SKYLINE_PAIRS (UINT64_C(3) << 15)
+/// Rules that place by size do not run on parts of more pairs.
+#define SEQUENCE_PAIRS (UINT64_C(1) << 22)
 
 void berth_packer_keep(berth_packer* self, uint64_t peak) {
     if (peak > self->peak || peak == UINT64_MAX) return;
@@ -110,53 +111,63 @@ static void run_order(berth_packer* self, berth_packing_order order) {
     }
 }
 
-/// Repairs a packing that is above the lower bound: the item that ended up too high was placed too
-/// late, so the next round places it earlier.
-/// Source: squeaky wheel optimisation, Joslin and Clements 1999, arXiv:1105.5454.
-static void repair(berth_packer* self) {
-    if (self->count > REPAIR_ITEMS) return;
-    berth_packer_make_sequence(self, BERTH_PACKING_AREA_LOWEST);
-    for (uint32_t round = 0; round < REPAIR_ROUNDS && self->peak > self->enough; round++) {
-        const uint64_t limit = self->peak - 1;
-        berth_packer_keep(self,
-                          self->plain
-                              ? berth_packer_run_sequence(self, false, limit)
-                              : berth_packer_run_constrained(self, false, false, true, limit));
-        const uint32_t from = self->culprit;
-        const uint32_t to = from / 2;
-        const uint32_t item = self->order[from];
-        memmove(self->order + to + 1, self->order + to, (from - to) * sizeof *self->order);
-        self->order[to] = item;
-    }
-}
-
-/// Whether a rule's work stays close to linear in a part's size; the first one always does.
-static bool is_affordable(const berth_packer* self, berth_packing_order order) {
-    if (order == BERTH_PACKING_ONLINE_RECENT) return true;
-    if (self->plain && (order == BERTH_PACKING_ONLINE_BEST || order == BERTH_PACKING_REVERSE_BEST))
-        return true;
-    const uint64_t pairs = self->plain ? self->neighbours : (uint64_t)self->count * self->count / 2;
-    return pairs <= PAIRS_LIMIT;
-}
-
-/// True if one more rule like the last one would not fit the budget.
-static bool is_late(berth_packing_budget* budget, const berth_packer* self, uint64_t* last_ns) {
+/// True if one more rule like the slowest so far would not fit the budget.
+static bool is_late(berth_packing_budget* budget, const berth_packer* self, uint64_t* slowest_ns) {
     if (budget->over || budget->options->budget_ns == 0) return false;
     const uint64_t before = budget->cpu_ns;
     berth_packing_budget_look(budget, self->peak, self->lower_bound);
-    if (budget->cpu_ns - before > *last_ns) *last_ns = budget->cpu_ns - before;
-    return budget->over || budget->cpu_ns + *last_ns > budget->options->budget_ns;
+    if (budget->cpu_ns - before > *slowest_ns) *slowest_ns = budget->cpu_ns - before;
+    return budget->over || budget->cpu_ns + *slowest_ns > budget->options->budget_ns;
 }
 
+/// The skyline's rules, the best on average first.
+static const berth_skyline_rule skyline_rules[] = {
+    {BERTH_SKYLINE_SECTIONS, 32, 0},
+    {BERTH_SKYLINE_SECTIONS, 48, 1},
+    {BERTH_SKYLINE_DURATION, 96, 0},
+    {BERTH_SKYLINE_SECTIONS, 16, 0},
+    {BERTH_SKYLINE_DURATION, 8, 1},
+    {BERTH_SKYLINE_AREA, 48, 0},
+    {BERTH_SKYLINE_DURATION, 96, 1},
+    {BERTH_SKYLINE_DURATION, 24, 0},
+    {BERTH_SKYLINE_SECTIONS, 96, 0},
+    {BERTH_SKYLINE_SECTIONS, 200, 0},
+    {BERTH_SKYLINE_DURATION, 400, 0},
+};
+
+/// Each rule looks at about as many pairs of items; small problems, and those with a budget, try
+/// them all.
+static void run_skylines(berth_packer* self, berth_packing_budget* budget, uint64_t* slowest_ns) {
+    berth_skyline* skyline = berth_skyline_create(self);
+    if (skyline == NULL) return; // there is a packing already
+    const uint64_t pairs = self->neighbours + (uint64_t)self->count * 16;
+    uint64_t looked = 0;
+    for (size_t k = 0; k < sizeof skyline_rules / sizeof skyline_rules[0]; k++) {
+        if (self->peak <= self->enough || is_late(budget, self, slowest_ns)) break;
+        if (k > 1 && budget->over && looked + pairs > SKYLINE_PAIRS) break;
+        looked += pairs;
+        berth_packing_budget* timed = budget->over ? NULL : budget;
+        berth_packer_keep(self, berth_skyline_run(skyline, skyline_rules[k], self->peak, timed));
+    }
+    berth_skyline_destroy(skyline);
+}
+
+/// The rules in an order that rarely needs the later ones: those of time cost next to nothing, and
+/// the skyline's, the best by far, cut short the others. Work stays close to linear in the size: a
+/// part of very many pairs is left to the first.
 static void run_portfolio(berth_packer* self, berth_packing_budget* budget) {
-    uint64_t last_ns = 0;
+    uint64_t slowest_ns = 0;
+    const uint64_t pairs = self->plain ? self->neighbours : (uint64_t)self->count * self->count / 2;
     for (int k = 0; k < BERTH_PACKING_ORDER_COUNT; k++) {
         const berth_packing_order order = (berth_packing_order)k;
-        if (!is_affordable(self, order)) continue;
-        if (k > 0 && (self->peak <= self->enough || is_late(budget, self, &last_ns))) return;
-        run_order(self, order);
+        const bool linear = self->plain && k <= BERTH_PACKING_REVERSE_BEST;
+        if (k > 0 && (self->peak <= self->enough || is_late(budget, self, &slowest_ns))) return;
+        if (k > 0 && !linear && pairs > PAIRS_LIMIT) return;
+        if (order == BERTH_PACKING_SIZE_LOWEST && self->plain)
+            run_skylines(self, budget, &slowest_ns);
+        if (order >= BERTH_PACKING_SIZE_LOWEST && pairs > SEQUENCE_PAIRS) return;
+        if (self->peak > self->enough) run_order(self, order);
     }
-    if (self->peak > self->enough && !is_late(budget, self, &last_ns)) repair(self);
 }
 
 // ---- The whole problem.

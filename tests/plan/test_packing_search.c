@@ -265,15 +265,15 @@ static void a_search_without_memory_leaves_the_best_packing_so_far(void** state)
 static void the_part_that_decides_the_peak_is_improved(void** state) {
     (void)state;
     // Two copies of one problem that greedy rules get wrong, one after the other.
-    make_hard(60);
-    for (size_t i = 0; i < 60; i++) {
-        items[60 + i] = items[i];
-        items[60 + i].start += 1000;
-        items[60 + i].end += 1000;
-        items[60 + i].size += 3;
+    make_hard(150);
+    for (size_t i = 0; i < 150; i++) {
+        items[150 + i] = items[i];
+        items[150 + i].start += 1000;
+        items[150 + i].end += 1000;
+        items[150 + i].size += 3;
     }
-    const uint64_t quick = search(120, 0, 0).peak;
-    assert_true(search(120, 0, 200000).peak < quick);
+    const uint64_t quick = search(300, 0, 0).peak;
+    assert_true(search(300, 0, 1000000).peak < quick);
 }
 
 // ---- Public problems.

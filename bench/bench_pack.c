@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// How tight packings are and what they cost: public problems in three tiers of effort on one
+// thread, without a capacity being told, and the cheapest order alone as problems grow.
+//
+// usage: bench-pack [--json FILE] [--only NAME] [--tier NAME] [--seconds N] [--data FOLDER]
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/host.h"
+#include "berth/pack.h"
+#include "kit/median.h"
+#include "plan/packing.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define ROUNDS 5
+
+/// What a public problem is held against.
+typedef enum group {
+    GROUP_TIGHT, ///< MiniMalloc's whose bound is known to be reachable
+    GROUP_OPEN,  ///< MiniMalloc's whose optimum nobody knows
+    GROUP_OTHER,
+} group;
+
+typedef struct public_problem {
+    const char* file;
+    const char* name;
+    group group;
+    double improve_s; ///< budget of the third tier
+} public_problem;
+
+static const public_problem problems[] = {
+    {"minimalloc/challenging/A.1048576.csv", "A.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/B.1048576.csv", "B.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/C.1048576.csv", "C.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/D.1048576.csv", "D.1048576", GROUP_OPEN, 10},
+    {"minimalloc/challenging/E.1048576.csv", "E.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/F.1048576.csv", "F.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/G.1048576.csv", "G.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/H.1048576.csv", "H.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/I.1048576.csv", "I.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/challenging/J.1048576.csv", "J.1048576", GROUP_OPEN, 10},
+    {"minimalloc/challenging/K.1048576.csv", "K.1048576", GROUP_TIGHT, 2},
+    {"minimalloc/examples/input.12.csv", "input.12", GROUP_OTHER, 2},
+    {"packing-somas/resnet50.csv", "resnet50", GROUP_OTHER, 2},
+    {"packing-iopddl/G_1.csv", "G_1", GROUP_OTHER, 2},
+    {"packing-iopddl/S_1.csv", "S_1", GROUP_OTHER, 1},
+};
+
+typedef enum tier { TIER_QUICK, TIER_QUICK50, TIER_IMPROVE, TIERS } tier;
+static const char* const tier_names[TIERS] = {"quick", "quick50", "improve"};
+
+typedef struct row {
+    bool there;
+    size_t buffers;
+    berth_pack_result result;
+    double cpu_s;
+} row;
+
+typedef struct bench_options {
+    const char* json;
+    const char* only;
+    const char* tier;
+    const char* data;
+    double seconds; ///< budget of the third tier; 0: each problem's own
+} bench_options;
+
+static void die(const char* what, const char* which) {
+    fprintf(stderr, "bench-pack: %s %s: %s\n", what, which, berth_last_error());
+    exit(1);
+}
+
+static void* checked_realloc(void* block, size_t bytes) {
+    void* memory = realloc(block, bytes);
+    if (memory == NULL) die("no memory for", "buffers");
+    return memory;
+}
+
+/// Reads the columns id, lower, upper, size.
+static berth_interval* load(const char* path, size_t* out_count) {
+    FILE* file = fopen(path, "r");
+    if (file == NULL) {
+        fprintf(stderr, "bench-pack: cannot read %s\n", path);
+        exit(1);
+    }
+    berth_interval* items = NULL;
+    size_t count = 0, room = 0;
+    char line[512];
+    for (bool header = true; fgets(line, sizeof line, file) != NULL; header = false) {
+        char* at = strchr(line, ',');
+        if (header || at == NULL) continue;
+        if (count == room) items = checked_realloc(items, (room = room * 2 + 64) * sizeof *items);
+        items[count].start = (uint32_t)strtoul(at + 1, &at, 10);
+        items[count].end = (uint32_t)strtoul(at + 1, &at, 10);
+        items[count++].size = strtoull(at + 1, &at, 10);
+    }
+    fclose(file);
+    *out_count = count;
+    return items;
+}
+
+static void check(const berth_pack_problem* problem,
+                  const uint64_t* offsets,
+                  const berth_pack_result* result,
+                  const char* name) {
+    berth_pack_verdict verdict;
+    if (berth_pack_verify(problem, offsets, &verdict) != BERTH_OK) die("cannot verify", name);
+    if (!verdict.valid || verdict.peak != result->peak) die("invalid packing of", name);
+}
+
+/// Packs once, or for the first tier as often as its median needs.
+static void measure(const berth_pack_problem* problem,
+                    const berth_pack_options* options,
+                    const char* name,
+                    row* out_row) {
+    uint64_t* offsets = checked_realloc(NULL, (problem->count + 1) * sizeof *offsets);
+    double samples[ROUNDS];
+    const int rounds = options == NULL ? ROUNDS : 1;
+    for (int k = 0; k < rounds; k++) {
+        const uint64_t begin = berth_clock_thread_ns();
+        if (berth_pack(problem, options, offsets, &out_row->result) != BERTH_OK)
+            die("cannot pack", name);
+        samples[k] = (double)(berth_clock_thread_ns() - begin) * 1e-9;
+    }
+    check(problem, offsets, &out_row->result, name);
+    out_row->there = true;
+    out_row->buffers = problem->count;
+    out_row->cpu_s = bench_median(samples, rounds);
+    free(offsets);
+}
+
+static void print_row(const char* name, tier at, const row* r) {
+    const double bound = (double)r->result.lower_bound;
+    printf("%-10s %-8s %7zu %14llu %14llu %8.5f %-6s %10.6f %13llu %12llu\n",
+           name,
+           tier_names[at],
+           r->buffers,
+           (unsigned long long)r->result.lower_bound,
+           (unsigned long long)r->result.peak,
+           bound > 0 ? (double)r->result.peak / bound : 1.0,
+           r->result.proved ? "proved" : "",
+           r->cpu_s,
+           (unsigned long long)r->result.reuse_distance,
+           (unsigned long long)r->result.steps);
+    fflush(stdout);
+}
+
+static void run_problem(const public_problem* p, const bench_options* options, row* rows) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", options->data, p->file);
+    size_t count;
+    berth_interval* items = load(path, &count);
+    const berth_pack_problem problem = {.intervals = items, .count = count};
+    const double seconds = options->seconds > 0 ? options->seconds : p->improve_s;
+    const berth_pack_options budgets[TIERS] = {
+        [TIER_QUICK50] = {.budget_ns = UINT64_C(50000000)},
+        [TIER_IMPROVE] = {.budget_ns = (uint64_t)(seconds * 1e9)},
+    };
+    for (int at = 0; at < TIERS; at++) {
+        if (options->tier != NULL && strcmp(options->tier, tier_names[at]) != 0) continue;
+        measure(&problem, at == TIER_QUICK ? NULL : &budgets[at], p->name, &rows[at]);
+        print_row(p->name, (tier)at, &rows[at]);
+    }
+    free(items);
+}
+
+static void summarise(row rows[][TIERS]) {
+    printf("\n");
+    for (int at = 0; at < TIERS; at++) {
+        double logs = 0, tight_s = 0, slowest_s = 0;
+        int eleven = 0, tight = 0, proved = 0;
+        for (size_t k = 0; k < COUNT(problems); k++) {
+            const row* r = &rows[k][at];
+            if (!r->there || problems[k].group == GROUP_OTHER) continue;
+            logs += log((double)r->result.peak / (double)r->result.lower_bound);
+            eleven++;
+            if (problems[k].group != GROUP_TIGHT) continue;
+            tight++;
+            proved += r->result.proved;
+            tight_s += r->cpu_s;
+            if (r->cpu_s > slowest_s) slowest_s = r->cpu_s;
+        }
+        if (eleven == 0) continue;
+        printf(
+            "%-8s MiniMalloc: geometric mean of peak / bound over %d: %.4f; of %d whose bound is "
+            "reachable %d proved, %.4f CPU s in all, %.4f at most\n",
+            tier_names[at],
+            eleven,
+            exp(logs / eleven),
+            tight,
+            proved,
+            tight_s,
+            slowest_s);
+    }
+}
+
+static int write_json(const char* path, row rows[][TIERS]) {
+    FILE* out = fopen(path, "w");
+    if (out == NULL) {
+        fprintf(stderr, "bench-pack: cannot write %s\n", path);
+        return 1;
+    }
+    const char* between = "[";
+    for (size_t k = 0; k < COUNT(problems); k++)
+        for (int at = 0; at < TIERS; at++) {
+            const row* r = &rows[k][at];
+            if (!r->there) continue;
+            fprintf(out,
+                    "%s\n  {\"problem\": \"%s\", \"buffers\": %zu, \"lower_bound\": %llu, "
+                    "\"peak\": %llu, \"proved\": %s, \"cpu_s\": %.6f, \"tier\": \"%s\"}",
+                    between,
+                    problems[k].name,
+                    r->buffers,
+                    (unsigned long long)r->result.lower_bound,
+                    (unsigned long long)r->result.peak,
+                    r->result.proved ? "true" : "false",
+                    r->cpu_s,
+                    tier_names[at]);
+            between = ",";
+        }
+    fprintf(out, "%s\n]\n", between[0] == '[' ? "[" : "");
+    return fclose(out) == 0 ? 0 : 1;
+}
+
+// ---- Growth.
+
+static uint64_t random_below(uint64_t* state, uint64_t bound) {
+    uint64_t x = *state += 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return (x ^ (x >> 31)) % bound;
+}
+
+/// `count` values, about `alive` of which live at a time, with sizes over six octaves.
+static double cheapest_order(size_t count, size_t alive) {
+    berth_interval* items = checked_realloc(NULL, count * sizeof *items);
+    uint64_t* offsets = checked_realloc(NULL, count * sizeof *offsets);
+    uint64_t random = count;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t life = 1 + (uint32_t)random_below(&random, 2 * alive);
+        const uint64_t size = (64 + random_below(&random, 64)) << random_below(&random, 6);
+        items[i] = (berth_interval){size, (uint32_t)i, (uint32_t)i + life};
+    }
+    const berth_pack_problem problem = {.intervals = items, .count = count};
+    double samples[ROUNDS];
+    for (int k = 0; k < ROUNDS; k++) {
+        berth_pack_result result;
+        const uint64_t begin = berth_clock_thread_ns();
+        if (berth_packing_solve_order(
+                berth_host_default(), &problem, BERTH_PACKING_ONLINE_RECENT, offsets, &result) !=
+            BERTH_OK)
+            die("cannot pack", "random values");
+        samples[k] = (double)(berth_clock_thread_ns() - begin) * 1e-9;
+    }
+    free(items);
+    free(offsets);
+    return bench_median(samples, ROUNDS);
+}
+
+static void print_growth(void) {
+    printf("\nthe cheapest order alone, CPU microseconds a value (CPU s in all)\n%9s", "values");
+    static const char* const columns[] = {"16 alive", "256 alive", "4096 alive", "a tenth alive"};
+    for (size_t k = 0; k < COUNT(columns); k++)
+        printf(" %22s", columns[k]);
+    printf("\n");
+    for (size_t count = 100; count <= 1000000; count *= 10) {
+        printf("%9zu", count);
+        const size_t alive[] = {16, 256, 4096, count / 10};
+        for (size_t k = 0; k < COUNT(columns); k++) {
+            if (alive[k] > count) {
+                printf(" %22s", "-");
+                continue;
+            }
+            const double cpu_s = cheapest_order(count, alive[k]);
+            printf("    %8.4f (%8.6f)", cpu_s * 1e6 / (double)count, cpu_s);
+        }
+        printf("\n");
+    }
+}
+
+static bool parse(int count, char** arguments, bench_options* options) {
+    for (int i = 1; i < count; i += 2) {
+        if (i + 1 >= count) return false;
+        const char* value = arguments[i + 1];
+        if (strcmp(arguments[i], "--json") == 0) {
+            options->json = value;
+        } else if (strcmp(arguments[i], "--only") == 0) {
+            options->only = value;
+        } else if (strcmp(arguments[i], "--tier") == 0) {
+            options->tier = value;
+        } else if (strcmp(arguments[i], "--data") == 0) {
+            options->data = value;
+        } else if (strcmp(arguments[i], "--seconds") == 0) {
+            options->seconds = strtod(value, NULL);
+        } else {
+            return false;
+        }
+    }
+    return options->seconds >= 0;
+}
+
+int main(int argument_count, char** arguments) {
+    bench_options options = {.data = "../shared/data"};
+    char data[512];
+    const char* shared = getenv("BERTH_SHARED");
+    if (shared != NULL) {
+        snprintf(data, sizeof data, "%s/data", shared);
+        options.data = data;
+    }
+    if (!parse(argument_count, arguments, &options)) {
+        fprintf(stderr,
+                "usage: bench-pack [--json FILE] [--only NAME] [--tier NAME] [--seconds N] "
+                "[--data FOLDER]\n");
+        return 2;
+    }
+    static row rows[COUNT(problems)][TIERS];
+    printf("%-10s %-8s %7s %14s %14s %8s %-6s %10s %13s %12s\n",
+           "problem",
+           "tier",
+           "buffers",
+           "lower bound",
+           "peak",
+           "ratio",
+           "",
+           "CPU s",
+           "reuse bytes",
+           "steps");
+    for (size_t k = 0; k < COUNT(problems); k++)
+        if (options.only == NULL || strcmp(options.only, problems[k].name) == 0)
+            run_problem(&problems[k], &options, rows[k]);
+    summarise(rows);
+    if (options.only == NULL && options.tier == NULL) print_growth();
+    return options.json == NULL ? 0 : write_json(options.json, rows);
+}
