@@ -170,12 +170,14 @@ berth_status berth_cpu_memory_init(berth_cpu_memory* memory, berth_huge_pages hu
 void berth_cpu_memory_fini(berth_cpu_memory* memory) { berth_mutex_fini(&memory->lock); }
 
 /// Gives all parts of a range one common ancestor of page bookkeeping, so that the kernel joins
-/// neighbours again after they were opened and closed apart. Failing costs only mappings.
+/// neighbours again after they were opened and closed apart. The page that is touched for it lies
+/// in the slack behind the range: where it has been, no huge page can be populated. Failing costs
+/// only mappings.
 static void share_page_bookkeeping(unsigned char* base, size_t size) {
-    if (mprotect(base, size, PROT_READ | PROT_WRITE) != 0) return;
-    (void)madvise(base, PAGE_BYTES, MADV_POPULATE_WRITE);
-    (void)madvise(base, PAGE_BYTES, MADV_DONTNEED);
-    (void)mprotect(base, size, PROT_NONE);
+    if (mprotect(base, size + PAGE_BYTES, PROT_READ | PROT_WRITE) != 0) return;
+    (void)madvise(base + size, PAGE_BYTES, MADV_POPULATE_WRITE);
+    (void)madvise(base + size, PAGE_BYTES, MADV_DONTNEED);
+    (void)mprotect(base, size + PAGE_BYTES, PROT_NONE);
 }
 
 static void advise_space(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
