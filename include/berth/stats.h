@@ -44,6 +44,10 @@ typedef enum berth_estimate_kind {
     X(evaluations,       "shapes evaluated")                                                   \
     X(memo_hits,         "runs that took their offsets from the memo")                         \
     X(plan_ns,           "nanoseconds spent planning and evaluating")                          \
+    X(improved,          "plans made tighter in the background")                               \
+    X(improve_tried,     "plans searched for a tighter one")                                   \
+    X(improve_saved_bytes, "bytes that the frames of improved plans need less, together")      \
+    X(improve_ns,        "nanoseconds of CPU time that these searches took")                   \
     X(placed_bytes,      "bytes placed by plans")                                              \
     X(allocated_bytes,   "bytes of all values")                                                \
     X(frame_bytes,       "largest frame")                                                      \

@@ -2,11 +2,14 @@
 // POSIX threads behind the names of thread.h.
 #include "base/thread.h"
 
-#include <semaphore.h>
+#include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -48,12 +51,26 @@ void berth_cond_signal(berth_cond* cond) { (void)pthread_cond_signal(&cond->hand
 
 void berth_cond_broadcast(berth_cond* cond) { (void)pthread_cond_broadcast(&cond->handle); }
 
+berth_status berth_semaphore_init(berth_semaphore* semaphore) {
+    if (sem_init(&semaphore->handle, 0, 0) == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no semaphore: %s", strerror(errno));
+}
+
+void berth_semaphore_fini(berth_semaphore* semaphore) { (void)sem_destroy(&semaphore->handle); }
+
+void berth_semaphore_post(berth_semaphore* semaphore) { (void)sem_post(&semaphore->handle); }
+
+void berth_semaphore_wait(berth_semaphore* semaphore) {
+    while (sem_wait(&semaphore->handle) != 0) { // interrupted by a signal
+    }
+}
+
 // What a new thread reads before it lets its maker go on, so that it can live on the maker's stack.
 typedef struct start {
     void (*body)(void*);
     void* argument;
     char name[16];
-    sem_t read;
+    berth_semaphore read;
 } start;
 
 static void* run(void* opaque) {
@@ -61,7 +78,7 @@ static void* run(void* opaque) {
     void (*body)(void*) = given->body;
     void* argument = given->argument;
     (void)pthread_setname_np(pthread_self(), given->name);
-    (void)sem_post(&given->read);
+    berth_semaphore_post(&given->read);
     body(argument);
     return NULL;
 }
@@ -72,8 +89,8 @@ berth_status berth_thread_start(berth_thread* thread,
                                 void* argument) {
     start given = {.body = body, .argument = argument};
     (void)snprintf(given.name, sizeof given.name, "%s", name);
-    if (sem_init(&given.read, 0, 0) != 0)
-        return berth_fail(BERTH_ERR_DEVICE, "thread %s cannot be started: no semaphore", name);
+    if (berth_semaphore_init(&given.read) != BERTH_OK)
+        return berth_fail_prefix(BERTH_ERR_DEVICE, "thread %s cannot be started", name);
 
     // The thread inherits the mask, so no signal can reach it before it has one.
     sigset_t all, before;
@@ -82,11 +99,8 @@ berth_status berth_thread_start(berth_thread* thread,
     const int error = pthread_create(&thread->handle, NULL, run, &given);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 
-    if (error == 0) {
-        while (sem_wait(&given.read) != 0) { // interrupted by a signal
-        }
-    }
-    (void)sem_destroy(&given.read);
+    if (error == 0) berth_semaphore_wait(&given.read);
+    berth_semaphore_fini(&given.read);
     if (error == 0) return BERTH_OK;
     return berth_fail(BERTH_ERR_DEVICE, "thread %s cannot be started: %s", name, strerror(error));
 }
@@ -94,6 +108,13 @@ berth_status berth_thread_start(berth_thread* thread,
 void berth_thread_join(berth_thread* thread) {
     const int error = pthread_join(thread->handle, NULL);
     BERTH_CHECK(2, error == 0);
+}
+
+void berth_thread_stand_back(void) {
+    const struct sched_param none = {.sched_priority = 0};
+    if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) == 0) return;
+    // where that policy is not to be had, the lowest share of time is next; it is each thread's own
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
 }
 
 volatile uint32_t berth_fork_generation;

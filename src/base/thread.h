@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that block signals, mutexes, condition variables, and the fork generation.
+// Threads that block signals, mutexes, condition variables, semaphores, and the fork generation.
 #ifndef BERTH_BASE_THREAD_H
 #define BERTH_BASE_THREAD_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 
 #include "berth/status.h"
@@ -37,6 +38,20 @@ void berth_cond_wait(berth_cond* cond, berth_mutex* mutex);
 void berth_cond_signal(berth_cond* cond);
 void berth_cond_broadcast(berth_cond* cond);
 
+/// A count of posts that threads wait for: who posts never waits for who waits.
+typedef struct berth_semaphore {
+    sem_t handle;
+} berth_semaphore;
+
+/// Starts at 0.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY.
+BERTH_NODISCARD berth_status berth_semaphore_init(berth_semaphore* semaphore);
+/// Nobody waits for it.
+void berth_semaphore_fini(berth_semaphore* semaphore);
+void berth_semaphore_post(berth_semaphore* semaphore);
+/// Takes one post, waiting for it.
+void berth_semaphore_wait(berth_semaphore* semaphore);
+
 /// A thread that has been started and not joined.
 typedef struct berth_thread {
     pthread_t handle;
@@ -50,6 +65,8 @@ BERTH_NODISCARD berth_status berth_thread_start(berth_thread* thread,
                                                 void* argument);
 /// Waits for the thread's end.
 void berth_thread_join(berth_thread* thread);
+/// Lets every other thread of the system go before the calling one, for good.
+void berth_thread_stand_back(void);
 
 /// Counts the forks between the process that first asked and this one; a runtime remembers the
 /// value at its creation and is the parent's when it differs. Reading it is one plain load.

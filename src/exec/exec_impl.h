@@ -27,6 +27,7 @@
 #include "memory/pinned.h"
 #include "memory/pool.h"
 #include "ops/op_table.h"
+#include "plan/improver.h"
 #include "plan/plan_store.h"
 #include "plan/step_model.h"
 #include "tensor/tensor_impl.h"
@@ -129,6 +130,7 @@ struct berth_runtime {
     berth_device* device;
     berth_store* store;
     berth_pinned* pinned;
+    berth_improver* improver; ///< NULL: plans stay as made
     berth_mode mode;
     berth_keep keep;
     uint64_t keep_bytes;

@@ -88,12 +88,21 @@ static berth_status check_buckets(const berth_runtime* runtime) {
     return status == BERTH_OK ? status : berth_fail_prefix(status, "BERTH_BUCKETS");
 }
 
+static berth_status create_improver(berth_runtime* runtime, const berth_options* options) {
+    const uint64_t budget_ns = berth_options_u64(options, BERTH_OPTION_PLAN_BUDGET_MS) * 1000000;
+    if (budget_ns == 0) return BERTH_OK;
+    BERTH_TRY(berth_improver_create(runtime->host, budget_ns, &runtime->improver));
+    runtime->policy.improver = runtime->improver;
+    return BERTH_OK;
+}
+
 static berth_status set_up(berth_runtime* runtime, const berth_options* options) {
     BERTH_TRY(berth_fork_watch());
     BERTH_TRY(berth_mutex_init(&runtime->lock));
     runtime->has_lock = true;
     read_options(runtime, options);
     BERTH_TRY(check_buckets(runtime));
+    BERTH_TRY(create_improver(runtime, options));
     BERTH_TRY(create_device(runtime, options));
     uint64_t total, available;
     BERTH_TRY(berth_device_query_memory(runtime->device, &total, &available));
@@ -114,6 +123,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
 static void destroy(berth_runtime* runtime) {
     if (runtime->fork_generation != berth_fork_generation) return;
     berth_host* host = runtime->host;
+    berth_improver_destroy(runtime->improver);
     berth_runtime_close_plans(runtime);
     for (berth_step_entry* entry = runtime->first_step; entry != NULL;) {
         berth_step_entry* next = entry->next;

@@ -14,6 +14,8 @@
 #define REPACK_DENOMINATOR 50u
 /// A packing from elsewhere that needs more than so many times what is alive is made anew.
 #define MOST_RATIO 2u
+/// Uses after which a plan is worth a search.
+#define FIRST_SEARCH_USES 8u
 
 static bool renew(const berth_host* host, size_t count, uint64_t** array) {
     berth_host_free(host, *array);
@@ -62,6 +64,18 @@ void berth_plan_workspace_fini(berth_plan_workspace* self) {
     *self = (berth_plan_workspace){.host = self->host};
 }
 
+static uint64_t first_search(berth_plan_tier tier) {
+    switch (tier) {
+    case BERTH_PLAN_QUICK:
+        return FIRST_SEARCH_USES;
+    case BERTH_PLAN_IMPROVED:
+        return FIRST_SEARCH_USES * BERTH_PLAN_HOTTER;
+    case BERTH_PLAN_AT_LIMIT:
+        break;
+    }
+    return UINT64_MAX;
+}
+
 berth_status berth_plan_create(const berth_host* host,
                                berth_relation* relation,
                                uint64_t peak_bytes,
@@ -76,7 +90,8 @@ berth_status berth_plan_create(const berth_host* host,
     **out_plan = (berth_plan){.relation = relation,
                               .peak_bytes = peak_bytes,
                               .lower_bound_bytes = lower_bound_bytes,
-                              .tier = tier};
+                              .tier = tier,
+                              .search_at = first_search(tier)};
     return BERTH_OK;
 }
 

@@ -14,13 +14,25 @@ typedef enum berth_plan_tier {
     BERTH_PLAN_AT_LIMIT, ///< proved, or searched for as long as it may be
 } berth_plan_tier;
 
+/// A plan that a search did not settle is searched for once more when it was used this many times
+/// as often.
+#define BERTH_PLAN_HOTTER 16u
+
 /// What serves a path in one bucket.
 typedef struct berth_plan {
     berth_relation* relation;   ///< owned
     uint64_t peak_bytes;        ///< of the frame at the bucket's corner
     uint64_t lower_bound_bytes; ///< of any frame there
     berth_plan_tier tier;
+    uint32_t searches;  ///< for a better one
+    uint64_t search_at; ///< uses from which the next is worth its time; UINT64_MAX: none ever
 } berth_plan;
+
+/// Names a plan in its cache; no other plan ever has the same.
+typedef struct berth_plan_ticket {
+    uint64_t hash;
+    uint64_t serial; ///< 0: names none
+} berth_plan_ticket;
 
 /// Makes a plan that owns `relation`, also if it fails.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY.
@@ -47,7 +59,8 @@ typedef struct berth_plan_placement {
     berth_path_version* version; ///< retained
     uint32_t refs;               ///< guarded by the step model's lock
     berth_size_promise promise;
-    size_t bytes; ///< of the block
+    berth_plan_ticket plan; ///< that it was evaluated from; guarded by the step model's lock
+    size_t bytes;           ///< of the block
     berth_place places[];
 } berth_plan_placement;
 

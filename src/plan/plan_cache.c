@@ -20,9 +20,7 @@ struct berth_cache_entry {
     berth_plan* plan;
     berth_plan_placement* placement;
     berth_plan_seed seed;
-    uint64_t serial;      ///< of this entry, never 0
-    uint64_t plan_serial; ///< of the plan behind a placement, which may be gone; 0: none
-    uint64_t plan_hash;
+    uint64_t serial; ///< of this entry, never 0
     berth_cache_kind kind;
     uint32_t path;
     uint32_t count;
@@ -43,10 +41,18 @@ static bool has_key(const berth_cache_entry* entry, const berth_cache_key* key) 
     return true;
 }
 
-static void credit_plan(berth_plan_cache* self, const berth_cache_entry* placement) {
-    berth_cache_entry* entry = self->slots[placement->plan_hash & (self->slot_count - 1)];
-    while (entry != NULL && entry->serial != placement->plan_serial)
+/// The entry that `ticket` names; NULL: it has gone.
+static berth_cache_entry* redeem(const berth_plan_cache* self, berth_plan_ticket ticket) {
+    if (ticket.serial == 0 || self->slot_count == 0) return NULL;
+    berth_cache_entry* entry = self->slots[ticket.hash & (self->slot_count - 1)];
+    while (entry != NULL && entry->serial != ticket.serial)
         entry = entry->next;
+    return entry;
+}
+
+/// The plan behind a placement was used too.
+static void credit_plan(berth_plan_cache* self, const berth_plan_placement* placement) {
+    berth_cache_entry* entry = redeem(self, placement->plan);
     if (entry != NULL) entry->hits++;
 }
 
@@ -59,7 +65,7 @@ static berth_cache_entry* find(berth_plan_cache* self, const berth_cache_key* ke
     if (entry != NULL && count_hit) {
         entry->hits++;
         entry->used = ++self->clock;
-        if (entry->plan_serial != 0) credit_plan(self, entry);
+        if (entry->placement != NULL) credit_plan(self, entry->placement);
     }
     return entry;
 }
@@ -95,6 +101,22 @@ static void remove_at(berth_plan_cache* self, berth_cache_entry** link) {
     berth_plan_destroy(entry->plan, self->host);
     berth_plan_placement_release(entry->placement, self->host);
     berth_host_free(self->host, entry);
+}
+
+/// Removes every entry that `goes` since a model has changed.
+static void remove_all(berth_plan_cache* self,
+                       bool (*goes)(const berth_cache_entry* entry, const void* which),
+                       const void* which) {
+    for (size_t slot = 0; slot < self->slot_count; slot++) {
+        for (berth_cache_entry** link = &self->slots[slot]; *link != NULL;) {
+            if (!goes(*link, which)) {
+                link = &(*link)->next;
+                continue;
+            }
+            haunt(self, *link, BERTH_MISS_MODEL_CHANGED);
+            remove_at(self, link);
+        }
+    }
 }
 
 static bool worth_less(const berth_cache_entry* a, const berth_cache_entry* b) {
@@ -232,10 +254,7 @@ bool berth_plan_cache_insert_placement(berth_plan_cache* self,
     berth_cache_entry* entry = insert(self, key, placement->bytes, cost);
     if (entry == NULL) return false;
     const berth_cache_entry* plan = find(self, plan_key, false);
-    if (plan != NULL) {
-        entry->plan_serial = plan->serial;
-        entry->plan_hash = plan->hash;
-    }
+    if (plan != NULL) placement->plan = (berth_plan_ticket){plan->hash, plan->serial};
     entry->placement = placement;
     placement->refs++;
     return true;
@@ -302,21 +321,50 @@ void berth_plan_cache_visit(const berth_plan_cache* self,
     }
 }
 
+// ---- Improvements.
+
+berth_plan* berth_plan_cache_redeem(const berth_plan_cache* self,
+                                    berth_plan_ticket ticket,
+                                    uint64_t* out_hits) {
+    const berth_cache_entry* entry = redeem(self, ticket);
+    *out_hits = entry != NULL ? entry->hits : 0;
+    return entry != NULL ? entry->plan : NULL;
+}
+
+static bool is_from_plan(const berth_cache_entry* entry, const void* ticket) {
+    return entry->placement != NULL &&
+           entry->placement->plan.serial == ((const berth_plan_ticket*)ticket)->serial;
+}
+
+void berth_plan_cache_replace(berth_plan_cache* self,
+                              berth_plan_ticket ticket,
+                              berth_relation* relation,
+                              uint64_t peak_bytes) {
+    remove_all(self, is_from_plan, &ticket);
+    berth_cache_entry* entry = redeem(self, ticket);
+    berth_plan* plan = entry->plan;
+    const size_t before = berth_plan_query_bytes(plan);
+    berth_relation_destroy(plan->relation, self->host);
+    plan->relation = relation;
+    plan->peak_bytes = peak_bytes;
+    // the bound is kept at the next insertion
+    const size_t after = berth_plan_query_bytes(plan);
+    entry->bytes = entry->bytes - before + after;
+    self->bytes = self->bytes - before + after;
+}
+
 // ---- Dropping.
 
+static bool is_of_path(const berth_cache_entry* entry, const void* path) {
+    return entry->path == *(const uint32_t*)path;
+}
+
+static bool is_placement_of_path(const berth_cache_entry* entry, const void* path) {
+    return entry->kind == BERTH_CACHE_PLACEMENT && is_of_path(entry, path);
+}
+
 void berth_plan_cache_drop(berth_plan_cache* self, uint32_t path, bool placements_only) {
-    for (size_t slot = 0; slot < self->slot_count; slot++) {
-        for (berth_cache_entry** link = &self->slots[slot]; *link != NULL;) {
-            const bool goes = (*link)->path == path &&
-                              (!placements_only || (*link)->kind == BERTH_CACHE_PLACEMENT);
-            if (!goes) {
-                link = &(*link)->next;
-                continue;
-            }
-            haunt(self, *link, BERTH_MISS_MODEL_CHANGED);
-            remove_at(self, link);
-        }
-    }
+    remove_all(self, placements_only ? is_placement_of_path : is_of_path, &path);
 }
 
 void berth_plan_cache_set_limit(berth_plan_cache* self, uint64_t limit_bytes) {

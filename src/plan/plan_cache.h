@@ -72,7 +72,7 @@ berth_plan_placement* berth_plan_cache_find_placement(berth_plan_cache* self,
                                                       const berth_cache_key* key,
                                                       bool count_hit);
 
-/// Keeps `plan` (then owned) or a reference to `placement`, made from the plan at `plan_key`.
+/// Keeps `plan` (then owned) or a reference to `placement`, evaluated from the plan at `plan_key`.
 /// `cost` is the time it took, in any unit that is the same for all. False: no room or no memory;
 /// then nothing is kept.
 bool berth_plan_cache_insert_plan(berth_plan_cache* self,
@@ -108,6 +108,18 @@ void berth_plan_cache_visit(const berth_plan_cache* self,
 /// Why there is no plan at `key`: BERTH_MISS_EVICTED, BERTH_MISS_MODEL_CHANGED, or as far as the
 /// cache knows BERTH_MISS_NEW_BUCKET. It goes by a hash: good for statistics.
 berth_miss berth_plan_cache_query_miss(const berth_plan_cache* self, const berth_cache_key* key);
+
+/// The plan that `ticket` names, borrowed as above, and how often it was used; NULL: it has gone.
+berth_plan* berth_plan_cache_redeem(const berth_plan_cache* self,
+                                    berth_plan_ticket ticket,
+                                    uint64_t* out_hits);
+
+/// Gives the plan that `ticket` names, which is there, another relation (then owned) and drops the
+/// placements evaluated from the one it had.
+void berth_plan_cache_replace(berth_plan_cache* self,
+                              berth_plan_ticket ticket,
+                              berth_relation* relation,
+                              uint64_t peak_bytes);
 
 /// Drops what belongs to `path`, whose model has changed: its placements, and its plans too unless
 /// `placements_only`.

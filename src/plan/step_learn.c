@@ -21,7 +21,7 @@ uint64_t berth_step_model_path_bytes(const berth_step_model* model) {
     return bytes;
 }
 
-static berth_known_path* find_path(berth_step_model* model, uint32_t id) {
+berth_known_path* berth_step_model_find_path(berth_step_model* model, uint32_t id) {
     for (uint32_t i = 0; i < model->path_count; i++)
         if (model->paths[i].id == id) return &model->paths[i];
     return NULL;
@@ -140,7 +140,7 @@ berth_known_path* berth_step_model_learn_run(berth_step_model* model,
 
 /// The path of a replay that told nothing; asks for more where the plan did not fit.
 static berth_known_path* note_replay(berth_step_model* model, const berth_run_report* report) {
-    berth_known_path* path = find_path(model, report->placement->path->id);
+    berth_known_path* path = berth_step_model_find_path(model, report->placement->path->id);
     if (path == NULL) return NULL;
     const bool too_small = report->result == BERTH_RUN_PARTIAL;
     const bool too_large = report->allocated_bytes < report->placement->sum_bytes / 8 * 7;

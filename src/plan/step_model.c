@@ -66,6 +66,7 @@ void berth_step_model_destroy(berth_step_model* model) {
     if (model == NULL) return;
     while (model->path_count > 0)
         berth_step_model_forget_path(model, model->path_count - 1);
+    berth_improvement_destroy(berth_improver_collect(&model->tray), model->host);
     berth_plan_cache_fini(&model->cache);
     berth_plan_workspace_fini(&model->workspace);
     berth_host_free(model->host, model->seen);
@@ -217,6 +218,7 @@ static berth_status inquire(berth_step_model* model,
     if (status == BERTH_OK && !model->ended) {
         if (remember && berth_symbol_buckets_observe(&model->buckets, values)) drop_plans(model);
         berth_plan_inquiry inquiry = {.remember = remember};
+        if (remember) berth_step_model_take_improvement(model);
         berth_step_model_look_out(model, values, &inquiry, out_outlook);
         if (remember) {
             count_inquiry(model, &inquiry, out_outlook);
@@ -253,8 +255,11 @@ void berth_step_model_end(berth_step_model* model,
                           berth_run_report* report) {
     int64_t values[BERTH_BINDINGS_MAX];
     berth_mutex_lock(&model->lock);
-    if (report->result != BERTH_RUN_DISCARDED && read_key(model, key, values) == BERTH_OK)
+    if (report->result != BERTH_RUN_DISCARDED && read_key(model, key, values) == BERTH_OK) {
         berth_step_model_take_report(model, key, values, report);
+        if (report->result == BERTH_RUN_HIT)
+            berth_step_model_offer_plan(model, values, own_placement(report->placement));
+    }
     berth_plan_placement_release(own_placement(report->placement), model->host);
     report->placement = NULL;
     berth_mutex_unlock(&model->lock);

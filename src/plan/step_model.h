@@ -120,6 +120,7 @@ typedef struct berth_plan_policy {
     uint32_t max_events;    ///< longer runs are not recorded
     uint64_t cache_bytes;   ///< for the plans, models and memo of this step
     uint64_t cache_entries; ///< plans and placements of this step; 0: bounded in bytes only
+    struct berth_improver* improver; ///< borrowed, outlived by the model; NULL: plans stay as made
     /// Clock for plan_ns, or NULL for none.
     uint64_t (*now_ns)(void);
 } berth_plan_policy;
@@ -132,7 +133,7 @@ BERTH_NODISCARD berth_status berth_step_model_create(const berth_host* host,
                                                      const char* name,
                                                      const berth_plan_policy* policy,
                                                      berth_step_model** out_model);
-/// Accepts NULL. All placements have been released.
+/// Accepts NULL. All placements have been released, and the improver is gone.
 void berth_step_model_destroy(berth_step_model* model);
 
 struct berth_plan_file;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inside of a step model, shared by its files: step_model.c (life, keys, the calls),
-// step_prepare.c (what a run will need), step_learn.c (what a run has shown).
+// step_prepare.c (what a run will need), step_learn.c (what a run has shown), step_improve.c (what
+// the improver is given and gives back).
 #ifndef BERTH_PLAN_STEP_MODEL_IMPL_H
 #define BERTH_PLAN_STEP_MODEL_IMPL_H
 
 #include "base/thread.h"
 #include "plan/churn.h"
+#include "plan/improver.h"
 #include "plan/plan.h"
 #include "plan/plan_cache.h"
 #include "plan/plan_file.h"
@@ -54,6 +56,7 @@ struct berth_step_model {
     bool told_undeclared;        ///< a size without a symbol was told of
     const berth_plan_file* file; ///< borrowed; NULL: there is nothing (more) to take in
     const berth_event_names* names;
+    berth_improver_tray tray;
 };
 
 /// Where a shape lies: the quantum box around it inside its bucket, and both keys.
@@ -118,6 +121,18 @@ berth_plan* berth_step_model_sprout(berth_step_model* model,
                                     const berth_cache_key* key,
                                     bool remember,
                                     bool* out_owned);
+
+/// The path with `id`; NULL: it is not known any more.
+berth_known_path* berth_step_model_find_path(berth_step_model* model, uint32_t id);
+
+/// Takes what the improver has found for this step: a better plan is used from now on. Needs the
+/// lock.
+void berth_step_model_take_improvement(berth_step_model* model);
+
+/// Offers the improver the plan of a replay at `values` that has ended. Needs the lock.
+void berth_step_model_offer_plan(berth_step_model* model,
+                                 const int64_t* values,
+                                 const berth_plan_placement* placement);
 
 /// Fixes names and order of the bindings by the first run. False without memory.
 bool berth_step_model_learn_names(berth_step_model* model, const berth_shape_key* key);

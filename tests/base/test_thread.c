@@ -2,7 +2,9 @@
 // Threads, locks, forks, the clock and hashing.
 #include "test.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +90,55 @@ static void a_held_mutex_is_not_taken_by_trying(void** state) {
     berth_mutex_fini(&mutex);
 }
 
+typedef struct relay {
+    berth_semaphore there;
+    berth_semaphore back;
+    int carried;
+} relay;
+
+static void carry(void* opaque) {
+    relay* r = opaque;
+    for (int i = 0; i < 100; i++) {
+        berth_semaphore_wait(&r->there);
+        r->carried++;
+        berth_semaphore_post(&r->back);
+    }
+}
+
+static void a_post_lets_one_wait_pass_and_orders_memory(void** state) {
+    (void)state;
+    relay r = {.carried = 0};
+    assert_ok(berth_semaphore_init(&r.there));
+    assert_ok(berth_semaphore_init(&r.back));
+    berth_thread thread;
+    assert_ok(berth_thread_start(&thread, "relay", carry, &r));
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(r.carried, i);
+        berth_semaphore_post(&r.there);
+        berth_semaphore_wait(&r.back);
+    }
+    berth_thread_join(&thread);
+    berth_semaphore_fini(&r.there);
+    berth_semaphore_fini(&r.back);
+}
+
+static void step_aside(void* opaque) {
+    berth_thread_stand_back();
+    *(bool*)opaque =
+        sched_getscheduler(0) == SCHED_IDLE || getpriority(PRIO_PROCESS, (id_t)gettid()) == 19;
+}
+
+static void a_thread_that_stands_back_does_so_alone(void** state) {
+    (void)state;
+    const int before = sched_getscheduler(0);
+    bool stands_back = false;
+    berth_thread thread;
+    assert_ok(berth_thread_start(&thread, "aside", step_aside, &stands_back));
+    berth_thread_join(&thread);
+    assert_true(stands_back);
+    assert_int_equal(sched_getscheduler(0), before);
+}
+
 static void a_fork_changes_the_generation_of_the_child_only(void** state) {
     (void)state;
     assert_ok(berth_fork_watch());
@@ -133,6 +184,8 @@ int main(void) {
         cmocka_unit_test(a_thread_blocks_signals_and_has_a_name),
         cmocka_unit_test(a_condition_wakes_the_one_that_waits),
         cmocka_unit_test(a_held_mutex_is_not_taken_by_trying),
+        cmocka_unit_test(a_post_lets_one_wait_pass_and_orders_memory),
+        cmocka_unit_test(a_thread_that_stands_back_does_so_alone),
         cmocka_unit_test(a_fork_changes_the_generation_of_the_child_only),
         cmocka_unit_test(the_clock_can_be_set),
         cmocka_unit_test(a_hash_depends_on_bytes_length_and_seed),
