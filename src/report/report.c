@@ -9,7 +9,7 @@
 static void add_step(berth_text* text, const char* name, const berth_step_counters* counters) {
     berth_text_add(text, "step %s\n", name);
 #define ADD_COUNTER(field, help)                                                                   \
-    berth_text_add(text, "  %-18s %20" PRIu64 "  %s\n", #field, counters->field, help);
+    berth_text_add(text, "  %-20s %20" PRIu64 "  %s\n", #field, counters->field, help);
     BERTH_STEP_STATS_MAP(ADD_COUNTER)
 #undef ADD_COUNTER
 }
@@ -17,7 +17,7 @@ static void add_step(berth_text* text, const char* name, const berth_step_counte
 static void add_memory(berth_text* text, const berth_memory_stats* memory) {
     berth_text_add(text, "memory\n");
 #define ADD_STAT(field, help)                                                                      \
-    berth_text_add(text, "  %-18s %20" PRIu64 "  %s\n", #field, memory->field, help);
+    berth_text_add(text, "  %-20s %20" PRIu64 "  %s\n", #field, memory->field, help);
     BERTH_MEMORY_STATS_MAP(ADD_STAT)
 #undef ADD_STAT
 }
