@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packing with alignments, given offsets, buffers that share with nobody and pairs in place.
+#include "kit/test.h"
+
+#include "base/host.h"
+#include "kit/failing_host.h"
+#include "kit/random.h"
+#include "plan/packing.h"
+#include "plan/verify.h"
+
+#define MOST 48u
+
+/// A problem with room for every wish.
+typedef struct wishes {
+    berth_interval items[MOST];
+    uint64_t alignments[MOST];
+    uint64_t fixed[MOST];
+    bool exclusive[MOST];
+    berth_pack_in_place pairs[MOST];
+    berth_pack_problem problem;
+} wishes;
+
+/// Random lifetimes; half of the items begin as an earlier one ends, which most of those pair with.
+static void make_items(test_random* random, wishes* self, size_t count, uint64_t most_bytes) {
+    bool paired[MOST] = {false};
+    size_t pairs = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t other = i == 0 ? 0 : (size_t)test_random_below(random, i);
+        const bool follows = i > 0 && test_random_one_in(random, 2);
+        const uint32_t start =
+            follows ? self->items[other].end - 1 : (uint32_t)test_random_below(random, count + 2);
+        self->items[i] = (berth_interval){1 + test_random_below(random, most_bytes),
+                                          start,
+                                          start + 1 + (uint32_t)test_random_below(random, 5)};
+        if (!follows || paired[other] || test_random_one_in(random, 4)) continue;
+        paired[other] = true;
+        self->pairs[pairs++] = (berth_pack_in_place){(uint32_t)other, (uint32_t)i};
+    }
+    self->problem.in_place_count = pairs;
+}
+
+static void make_wishes(test_random* random, wishes* self, size_t count, uint64_t most_bytes) {
+    *self = (wishes){.problem = {.count = count}};
+    make_items(random, self, count, most_bytes);
+    for (size_t i = 0; i < count; i++) {
+        self->alignments[i] =
+            test_random_one_in(random, 3) ? UINT64_C(1) << test_random_below(random, 3) : 0;
+        self->exclusive[i] = test_random_one_in(random, 8);
+        self->fixed[i] = BERTH_PACK_ANYWHERE;
+    }
+    self->fixed[0] =
+        test_random_one_in(random, 2) ? 4 * test_random_below(random, 3) : BERTH_PACK_ANYWHERE;
+    self->problem.intervals = self->items;
+    if (!test_random_one_in(random, 3)) self->problem.alignments = self->alignments;
+    if (!test_random_one_in(random, 3)) self->problem.fixed_offsets = self->fixed;
+    if (!test_random_one_in(random, 3)) self->problem.exclusive = self->exclusive;
+    if (test_random_one_in(random, 3)) self->problem.in_place_count = 0;
+    self->problem.in_place = self->pairs;
+}
+
+// ---- The truth, by the words of the contract.
+
+static bool is_pair(const berth_pack_problem* problem, size_t a, size_t b) {
+    for (size_t k = 0; k < problem->in_place_count; k++)
+        if (problem->in_place[k].from == a && problem->in_place[k].to == b) return true;
+    return false;
+}
+
+static bool is_exclusive(const berth_pack_problem* problem, size_t i) {
+    return problem->exclusive != NULL && problem->exclusive[i];
+}
+
+static bool may_be_at(const berth_pack_problem* problem, const uint64_t* offsets, size_t i) {
+    if (problem->alignments != NULL && problem->alignments[i] != 0 &&
+        offsets[i] % problem->alignments[i] != 0)
+        return false;
+    return problem->fixed_offsets == NULL || problem->fixed_offsets[i] == BERTH_PACK_ANYWHERE ||
+           problem->fixed_offsets[i] == offsets[i];
+}
+
+static bool are_apart(const berth_pack_problem* problem,
+                      const uint64_t* offsets,
+                      size_t a,
+                      size_t b) {
+    const berth_interval* x = &problem->intervals[a];
+    const berth_interval* y = &problem->intervals[b];
+    if (offsets[a] + x->size <= offsets[b] || offsets[b] + y->size <= offsets[a]) return true;
+    if (is_exclusive(problem, a) || is_exclusive(problem, b)) return false;
+    if (x->start >= y->end || y->start >= x->end) return true;
+    return (is_pair(problem, a, b) || is_pair(problem, b, a)) && offsets[a] == offsets[b];
+}
+
+static bool is_valid(const berth_pack_problem* problem, const uint64_t* offsets, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!may_be_at(problem, offsets, i)) return false;
+        for (size_t k = 0; k < i; k++)
+            if (!are_apart(problem, offsets, i, k)) return false;
+    }
+    return true;
+}
+
+/// True if items from `next` on can be placed below `peak`, by trying every offset.
+static bool fits(const berth_pack_problem* problem, uint64_t* offsets, size_t next, uint64_t peak) {
+    if (next == problem->count) return true;
+    for (offsets[next] = 0; offsets[next] + problem->intervals[next].size <= peak;
+         offsets[next]++) {
+        bool free = may_be_at(problem, offsets, next);
+        for (size_t k = 0; k < next && free; k++)
+            free = are_apart(problem, offsets, next, k);
+        if (free && fits(problem, offsets, next + 1, peak)) return true;
+    }
+    return false;
+}
+
+static berth_pack_result pack(const berth_pack_problem* problem, uint64_t* offsets) {
+    berth_pack_result result;
+    assert_ok(berth_pack(problem, NULL, offsets, &result));
+    berth_pack_verdict verdict;
+    assert_ok(berth_pack_verify(problem, offsets, &verdict));
+    assert_true(verdict.valid);
+    assert_int_equal(verdict.peak, result.peak);
+    assert_true(verdict.lower_bound <= result.lower_bound);
+    assert_true(result.lower_bound <= result.peak);
+    assert_int_equal(result.proved, result.peak == result.lower_bound);
+    return result;
+}
+
+static void tiny_problems_with_every_wish_are_close_to_the_optimum_and_bounds_are_true(
+    void** state) {
+    (void)state;
+    test_random random = test_random_make(5);
+    size_t optimal = 0;
+    for (int round = 0; round < 400; round++) {
+        wishes w;
+        uint64_t offsets[MOST], tried[MOST];
+        make_wishes(&random, &w, 5, 4);
+        const berth_pack_result result = pack(&w.problem, offsets);
+        assert_true(is_valid(&w.problem, offsets, w.problem.count));
+        if (result.lower_bound > 0)
+            assert_false(fits(&w.problem, tried, 0, result.lower_bound - 1));
+        optimal += !fits(&w.problem, tried, 0, result.peak - 1);
+    }
+    assert_true(optimal >= 370);
+}
+
+static void larger_problems_with_every_wish_are_packed_validly_and_the_same_each_time(
+    void** state) {
+    (void)state;
+    test_random random = test_random_make(6);
+    for (int round = 0; round < 300; round++) {
+        wishes w;
+        uint64_t offsets[MOST], again[MOST];
+        make_wishes(&random, &w, 1 + (size_t)test_random_below(&random, MOST), 100);
+        const berth_pack_result first = pack(&w.problem, offsets);
+        assert_true(is_valid(&w.problem, offsets, w.problem.count));
+        const berth_pack_result second = pack(&w.problem, again);
+        assert_memory_equal(offsets, again, w.problem.count * sizeof *offsets);
+        assert_memory_equal(&first, &second, sizeof first);
+    }
+}
+
+static void the_checker_agrees_with_the_contract_on_random_offsets(void** state) {
+    (void)state;
+    test_random random = test_random_make(7);
+    size_t valid = 0;
+    for (int round = 0; round < 20000; round++) {
+        wishes w;
+        uint64_t offsets[MOST];
+        make_wishes(&random, &w, 4, 4);
+        for (size_t i = 0; i < w.problem.count; i++)
+            offsets[i] = test_random_below(&random, 12);
+        berth_pack_verdict verdict;
+        assert_ok(berth_pack_verify(&w.problem, offsets, &verdict));
+        assert_int_equal(verdict.valid, is_valid(&w.problem, offsets, w.problem.count));
+        valid += verdict.valid;
+    }
+    assert_in_range(valid, 1000, 19000);
+}
+
+static void a_pair_in_place_needs_its_bytes_once(void** state) {
+    (void)state;
+    const berth_interval items[] = {{10, 0, 3}, {10, 2, 5}, {4, 4, 6}};
+    const berth_pack_in_place pairs[] = {{0, 1}, {1, 2}};
+    const berth_pack_problem problem = {
+        .intervals = items, .count = 3, .in_place = pairs, .in_place_count = 2};
+    uint64_t offsets[3];
+    const berth_pack_result result = pack(&problem, offsets);
+    assert_int_equal(result.peak, 10);
+    assert_true(result.proved);
+}
+
+static void a_buffer_that_shares_with_nobody_keeps_its_bytes_for_good(void** state) {
+    (void)state;
+    const berth_interval items[] = {{10, 0, 2}, {10, 2, 4}, {10, 4, 6}};
+    const bool exclusive[] = {false, true, false};
+    const berth_pack_problem problem = {.intervals = items, .count = 3, .exclusive = exclusive};
+    uint64_t offsets[3];
+    const berth_pack_result result = pack(&problem, offsets);
+    assert_int_equal(result.peak, 20);
+    assert_true(result.proved);
+    assert_int_equal(offsets[0], offsets[2]);
+}
+
+static void given_offsets_are_kept_and_filled_around(void** state) {
+    (void)state;
+    const berth_interval items[] = {{8, 0, 4}, {8, 0, 4}, {8, 0, 4}};
+    const uint64_t fixed[] = {BERTH_PACK_ANYWHERE, 8, BERTH_PACK_ANYWHERE};
+    const berth_pack_problem problem = {.intervals = items, .count = 3, .fixed_offsets = fixed};
+    uint64_t offsets[3];
+    const berth_pack_result result = pack(&problem, offsets);
+    assert_int_equal(result.peak, 24);
+    assert_int_equal(offsets[1], 8);
+}
+
+static void sizes_over_4_gib_keep_their_own_alignment(void** state) {
+    (void)state;
+    const uint64_t big = (UINT64_C(5) << 30) + 1;
+    const berth_interval items[] = {{big, 0, 4}, {big, 0, 4}, {big, 0, 4}};
+    const uint64_t alignments[] = {1, UINT64_C(1) << 33, 4096};
+    const berth_pack_problem problem = {.intervals = items, .count = 3, .alignments = alignments};
+    uint64_t offsets[3];
+    (void)pack(&problem, offsets);
+    assert_int_equal(offsets[1] % alignments[1], 0);
+    assert_int_equal(offsets[2] % alignments[2], 0);
+}
+
+static void wishes_that_cannot_be_met_are_named_errors(void** state) {
+    (void)state;
+    const berth_interval items[] = {{8, 0, 4}, {8, 3, 6}, {8, 5, 7}};
+    uint64_t offsets[3];
+    berth_pack_result result;
+    const berth_pack_problem plain = {.intervals = items, .count = 3};
+    berth_pack_problem problem = plain;
+    const uint64_t odd[] = {0, 24, 0};
+    problem.alignments = odd;
+    assert_fails(berth_pack(&problem, NULL, offsets, &result), BERTH_ERR_INVALID_ARGUMENT, "24");
+    problem = plain;
+    const uint64_t overlapping[] = {0, 4, BERTH_PACK_ANYWHERE};
+    problem.fixed_offsets = overlapping;
+    assert_fails(
+        berth_pack(&problem, NULL, offsets, &result), BERTH_ERR_INVALID_ARGUMENT, "overlap");
+    const uint64_t high[] = {UINT64_C(1) << 62, 0, BERTH_PACK_ANYWHERE};
+    problem.fixed_offsets = high;
+    assert_fails(berth_pack(&problem, NULL, offsets, &result), BERTH_ERR_OVERFLOW, "2^62");
+    problem.alignment = 16;
+    problem.fixed_offsets = overlapping;
+    assert_fails(
+        berth_pack(&problem, NULL, offsets, &result), BERTH_ERR_INVALID_ARGUMENT, "multiple");
+    static const struct {
+        berth_pack_in_place pairs[2];
+        size_t count;
+        const char* text;
+    } bad[] = {
+        {{{0, 3}}, 1, "no such"},
+        {{{1, 1}}, 1, "one"},
+        {{{0, 2}}, 1, "last moment"},
+        {{{0, 1}, {0, 1}}, 2, "earlier pair"},
+    };
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        problem = plain;
+        problem.in_place = bad[k].pairs;
+        problem.in_place_count = bad[k].count;
+        assert_fails(
+            berth_pack(&problem, NULL, offsets, &result), BERTH_ERR_INVALID_ARGUMENT, bad[k].text);
+        assert_int_equal(result.peak, 0);
+        berth_pack_verdict verdict;
+        const uint64_t stacked[] = {0, 8, 16};
+        assert_int_equal(berth_pack_verify(&problem, stacked, &verdict),
+                         BERTH_ERR_INVALID_ARGUMENT);
+    }
+}
+
+static void every_failing_allocation_is_survived(void** state) {
+    (void)state;
+    failing_host failing;
+    failing_host_init(&failing);
+    berth_host* host;
+    assert_ok(berth_host_create(&failing.allocator, &host));
+    test_random random = test_random_make(8);
+    for (int round = 0; round < 20; round++) {
+        wishes w;
+        uint64_t offsets[MOST];
+        make_wishes(&random, &w, MOST, 100);
+        bool failed = true;
+        for (size_t nth = 1; failed; nth++) {
+            berth_pack_result result;
+            berth_pack_verdict verdict;
+            failing_host_fail(&failing, nth, false);
+            berth_status status = berth_packing_solve(host, &w.problem, NULL, offsets, &result);
+            if (status == BERTH_OK)
+                status = berth_verify_packing(host, &w.problem, offsets, &verdict);
+            failed = failing_host_has_failed(&failing);
+            if (status != BERTH_OK) assert_int_equal(status, BERTH_ERR_OUT_OF_MEMORY);
+            if (status == BERTH_OK) assert_true(verdict.valid);
+        }
+    }
+    failing_host_fail(&failing, 0, false);
+    berth_host_destroy(host);
+    assert_int_equal(failing.live_blocks, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            tiny_problems_with_every_wish_are_close_to_the_optimum_and_bounds_are_true),
+        cmocka_unit_test(larger_problems_with_every_wish_are_packed_validly_and_the_same_each_time),
+        cmocka_unit_test(the_checker_agrees_with_the_contract_on_random_offsets),
+        cmocka_unit_test(a_pair_in_place_needs_its_bytes_once),
+        cmocka_unit_test(a_buffer_that_shares_with_nobody_keeps_its_bytes_for_good),
+        cmocka_unit_test(given_offsets_are_kept_and_filled_around),
+        cmocka_unit_test(sizes_over_4_gib_keep_their_own_alignment),
+        cmocka_unit_test(wishes_that_cannot_be_met_are_named_errors),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
