@@ -51,10 +51,8 @@ berth_status berth_runtime_open_plans(berth_runtime* runtime, const berth_option
     berth_text text = {.buffer = config, .size = sizeof config};
     describe(runtime, &text);
     const berth_plan_file_limits limits = limits_of(&runtime->policy);
-    BERTH_TRY(berth_plan_store_init(
-        &runtime->plans, runtime->host, &berth_file_ops_system, path, config, &limits));
-    runtime->event_names = berth_runtime_event_names(runtime);
-    return BERTH_OK;
+    return berth_plan_store_init(
+        &runtime->plans, runtime->host, &berth_file_ops_system, path, config, &limits);
 }
 
 /// The step after `entry` (NULL: the first); NULL: there is none.

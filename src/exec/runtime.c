@@ -101,6 +101,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(berth_mutex_init(&runtime->lock));
     runtime->has_lock = true;
     read_options(runtime, options);
+    runtime->event_names = berth_runtime_event_names(runtime);
     BERTH_TRY(check_buckets(runtime));
     BERTH_TRY(create_improver(runtime, options));
     BERTH_TRY(create_device(runtime, options));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "exec/exec_kit.h"
 
 static void expect_name(exec_kit* kit, uint32_t kind, uint32_t tag, const char* expected) {
@@ -143,6 +144,26 @@ static void what_is_no_name_is_refused(void** state) {
     assert_false(table.name_of(table.self, BERTH_EVENT_STEP, 7, name));
 }
 
+static char told[1024];
+
+static void keep_warning(void* self, berth_log_level level, const char* text) {
+    (void)self;
+    if (level == BERTH_LOG_WARN) snprintf(told, sizeof told, "%s", text);
+}
+
+static void warnings_of_steps_call_events_by_their_names(void** state) {
+    exec_kit* kit = *state;
+    told[0] = '\0';
+    berth_log_set_callback(keep_warning, NULL);
+    for (int64_t run = 0; run < 6; ++run) {
+        assert_ok(exec_kit_begin(kit->ctx, "s", 8));
+        berth_release(exec_kit_ramp(kit->ctx, 0, 100 + 100 * run)); // follows nothing declared
+        assert_ok(berth_step_end(kit->ctx));
+    }
+    berth_log_set_callback(NULL, NULL);
+    if (strstr(told, "arange:f32:1") == NULL) fail_msg("'%s' names no op", told);
+}
+
 static void without_memory_a_step_has_no_number_and_may_get_it_later(void** state) {
     (void)state;
     const berth_option_setting settings[] = {{"device", "sim"}, {"threads", "1"}};
@@ -174,6 +195,7 @@ int main(void) {
         TEST(a_name_too_long_for_a_file_is_none),
         TEST(a_registered_op_is_found_once_it_is_registered),
         TEST(what_is_no_name_is_refused),
+        TEST(warnings_of_steps_call_events_by_their_names),
         cmocka_unit_test(without_memory_a_step_has_no_number_and_may_get_it_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
