@@ -84,6 +84,15 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_format_report(berth_runtime
 ///          one whose plans are being collected.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_save_plans(berth_runtime* runtime);
 
+/// Writes every path of every step that is known to a trace file (docs/trace-format.md): its
+/// events, its allocations, and their sizes in terms of the step's symbols. berth-plan and
+/// berth_trace_file_read() read it. The file is replaced whole or not at all.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT (NULL), BERTH_ERR_IO, BERTH_ERR_NOT_FOUND (no such folder),
+///          BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_FORKED. The file is as it was then.
+/// Threads: any.
+BERTH_API BERTH_NODISCARD berth_status berth_runtime_save_traces(berth_runtime* runtime,
+                                                                 const char* path);
+
 /// Gives idle memory of all contexts back to the system. Each keeps `keep_bytes` of its pool's and
 /// as much of its frames' memory; the frames of a context that is in an op stay as they are.
 /// `out_bytes` (may be NULL) receives how much went back.

@@ -76,6 +76,8 @@ typedef enum berth_option_type {
     X(PLAN_BUDGET_MS, COUNT, "250", 0, 3600000, "ms", "",                                          \
       "CPU time of a background search for a tighter plan, where one is used often; a plan is "    \
       "searched for twice at most, the second time four times as long; 0: plans stay as made")     \
+    X(TRACE_FILE, TEXT, "-", 0, 0, "", "a path, - for none",                                       \
+      "file that a runtime writes at its end: what its steps allocate, for berth-plan")            \
     X(TRACE_MAX, COUNT, "1048576", 16, 1073741824, "events", "",                                   \
       "events that one run of a step may record; a longer run stays on the pool")                  \
     X(PATHS_MAX, COUNT, "8", 1, 4096, "paths", "",                                                 \

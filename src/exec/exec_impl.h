@@ -151,6 +151,7 @@ struct berth_runtime {
     uint32_t op_count;
     berth_context* first_context;
     char buckets[BERTH_OPTION_TEXT_BYTES];
+    char trace_path[BERTH_OPTION_TEXT_BYTES]; ///< of BERTH_TRACE_FILE; "-": none
 };
 
 struct berth_context {

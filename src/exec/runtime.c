@@ -18,6 +18,7 @@
 #include "exec/exec_impl.h"
 #include "exec/plan_saving.h"
 #include "exec/step_entry.h"
+#include "exec/trace_saving.h"
 
 enum { MAX_EXITS_IN_A_ROW = 8 };
 
@@ -118,6 +119,10 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     // last: a creation that is refused leaves the process's log as it was
     BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
     berth_plan_store_load(&runtime->plans);
+    // a creation that is refused writes nothing at its end
+    memcpy(runtime->trace_path,
+           berth_options_text(options, BERTH_OPTION_TRACE_FILE),
+           sizeof runtime->trace_path);
     return BERTH_OK;
 }
 
@@ -126,6 +131,7 @@ static void destroy(berth_runtime* runtime) {
     berth_host* host = runtime->host;
     berth_improver_destroy(runtime->improver);
     berth_runtime_close_plans(runtime);
+    berth_runtime_close_traces(runtime);
     for (berth_step_entry* entry = runtime->first_step; entry != NULL;) {
         berth_step_entry* next = entry->next;
         berth_step_entry_destroy(host, entry);

@@ -53,13 +53,19 @@ static int64_t mul_saturated(int64_t a, int64_t b) {
 
 static int64_t negate(int64_t a) { return a == INT64_MIN ? INT64_MAX : -a; }
 
+// What has saturated stays so when it is divided.
+
 static int64_t floor_quotient(int64_t a, int64_t unit) {
+    if (a == INT64_MAX) return a;
     return a / unit - (a % unit != 0 && a < 0);
 }
 
 static int64_t ceil_quotient(int64_t a, int64_t unit) {
+    if (a == INT64_MAX) return a;
     return a / unit + (a % unit != 0 && a > 0);
 }
+
+static int64_t remainder_of(int64_t a, int64_t unit) { return a > 0 ? a % unit : 0; }
 
 /// Rounded up to a multiple of `unit`, where that costs at most half as much again.
 static int64_t pad(int64_t a, int64_t unit) {
@@ -112,6 +118,17 @@ static berth_status read_max(reader* self, berth_expression_answer* out) {
     return BERTH_OK;
 }
 
+/// Holds a value within a limit, which is no hypothesis.
+static berth_status read_limited(reader* self, bool at_most, berth_expression_answer* out) {
+    berth_expression_answer limit;
+    BERTH_TRY(read_sum(self, out));
+    if (!take(self, '|')) return expected(self, "'|'");
+    BERTH_TRY(read_sum(self, &limit));
+    weaken(out, limit.kind);
+    if (at_most ? limit.value < out->value : limit.value > out->value) out->value = limit.value;
+    return BERTH_OK;
+}
+
 static berth_status read_quotient(reader* self,
                                   int64_t (*divide)(int64_t, int64_t),
                                   berth_expression_answer* out) {
@@ -139,6 +156,10 @@ static berth_status read_function(reader* self,
     if (bytes == 3 && memcmp(name, "pad", bytes) == 0) return read_quotient(self, pad, out);
     if (bytes == 4 && memcmp(name, "ceil", bytes) == 0)
         return read_quotient(self, ceil_quotient, out);
+    if (bytes == 3 && memcmp(name, "mod", bytes) == 0)
+        return read_quotient(self, remainder_of, out);
+    if (bytes == 6 && memcmp(name, "atmost", bytes) == 0) return read_limited(self, true, out);
+    if (bytes == 7 && memcmp(name, "atleast", bytes) == 0) return read_limited(self, false, out);
     if (bytes == 5 && memcmp(name, "floor", bytes) == 0)
         return read_quotient(self, floor_quotient, out);
     if (bytes == 8 && memcmp(name, "observed", bytes) == 0) return read_observed(self, out);

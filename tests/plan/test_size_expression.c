@@ -48,6 +48,10 @@ static void an_expression_follows_the_rules_of_arithmetic(void** state) {
     expect("floor(a/3)", 3);
     expect("floor((b.0-a)/4)+100", 98);
     expect("ceil((b.0-a)/4)+100", 99);
+    expect("mod(a/4)", 2);
+    expect("mod((b.0-a)/4)", 0);
+    expect("atmost(a|4)+atmost(b.0|4)", 7);
+    expect("atleast(a|4)+atleast(b.0|4)", 14);
     expect("pad(a/4)", 12);
     expect("pad(a/64)", 10);
     expect("observed(a*2)", 20);
@@ -63,6 +67,8 @@ static void a_result_is_never_below_0_and_never_wraps(void** state) {
     expect("0-9223372036854775807*2-5+1", 0);
     expect("(0-9223372036854775807-9)*(0-9)", INT64_MAX);
     expect("pad(9223372036854775807/64)", INT64_MAX);
+    expect("ceil(9223372036854775807*2/64)", INT64_MAX);
+    expect("floor(9223372036854775807*2/64)", INT64_MAX);
 }
 
 static void the_answer_says_how_sure_it_is(void** state) {
@@ -72,6 +78,7 @@ static void the_answer_says_how_sure_it_is(void** state) {
     assert_int_equal(evaluate("max(a|11)", 10, 3).kind, BERTH_ESTIMATE_BOUND);
     assert_int_equal(evaluate("2*max(a|b.0)+1", 10, 3).kind, BERTH_ESTIMATE_BOUND);
     assert_int_equal(evaluate("4+{odd name}", 10, 3).kind, BERTH_ESTIMATE_BOUND);
+    assert_int_equal(evaluate("atmost(a|11)", 10, 3).kind, BERTH_ESTIMATE_EXACT);
     assert_int_equal(evaluate("max(a|observed(1))", 10, 3).kind, BERTH_ESTIMATE_OBSERVED);
 }
 
@@ -93,6 +100,7 @@ static void what_is_wrong_is_named_with_its_place(void** state) {
     refuse("ceil(4)", "'/' is expected");
     refuse("ceil(4/a)", "a number is expected at character 8");
     refuse("ceil(4/0)", "divides by 0");
+    refuse("atmost(1)", "'|' is expected");
     refuse("min(1|2)", "'min', which is no function");
     refuse("4*tokens", "names 'tokens'");
     refuse("{a", "a name in braces");
