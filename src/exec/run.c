@@ -305,7 +305,7 @@ static void finish_trace(berth_run* run) {
 /// The run's trace, made whole where something is to be learned from it; NULL if not, or without
 /// host memory.
 static berth_trace* trace_to_learn(berth_run* run, berth_run_result result) {
-    if (result == BERTH_RUN_DISCARDED) return NULL;
+    if (result == BERTH_RUN_DISCARDED || run->mode == BERTH_RUN_MODE_UNTRACKED) return NULL;
     const bool is_replay = result == BERTH_RUN_HIT || result == BERTH_RUN_PARTIAL;
     if (is_replay) {
         if (!run->late && !run->missed && !run->placement->learn) return NULL;
@@ -316,7 +316,8 @@ static berth_trace* trace_to_learn(berth_run* run, berth_run_result result) {
 }
 
 static berth_run_result judge(berth_run* run) {
-    if (run->failed || run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_RUN_DISCARDED;
+    const bool is_lost = run->mode == BERTH_RUN_MODE_UNTRACKED && run->miss != BERTH_MISS_CHURN;
+    if (run->failed || is_lost) return BERTH_RUN_DISCARDED;
     if (run->placement == NULL) return BERTH_RUN_RECORDED;
     if (run->exited) return BERTH_RUN_EXIT;
     return run->missed ? BERTH_RUN_PARTIAL : BERTH_RUN_HIT;

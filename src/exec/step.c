@@ -112,6 +112,8 @@ static berth_status begin_locked(berth_context* context, const berth_step_desc* 
         berth_step_model_abandon(entry->model, outlook.placement);
         return status;
     }
+    // nothing is written down of a step that is not planned
+    if (outlook.miss == BERTH_MISS_CHURN) run->mode = BERTH_RUN_MODE_UNTRACKED;
     context->run = run;
     if (run->depth == SUSPICIOUS_DEPTH)
         berth_log_line(BERTH_LOG_WARN,
