@@ -2,7 +2,6 @@
 // Traces: plain ones read unchanged, steps with paths and symbols, every error with its line.
 #include "plan/problem_kit.h"
 
-
 #include "kit/random.h"
 
 #define HEADER "op,id,bytes,t_us,site\n"
