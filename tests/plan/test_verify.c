@@ -22,7 +22,7 @@ static void offsets_are_multiples_of_the_alignment(void** state) {
     assert_int_equal(verdict.first, 0);
     assert_int_equal(verdict.second, 0);
     assert_false(verify(&problem, (const uint64_t[]){16, 0}).valid);
-    assert_false(verify(&problem, (const uint64_t[]){UINT64_MAX - 15, 0}).valid);
+    assert_false(verify(&problem, (const uint64_t[]){0, UINT64_MAX - 15}).valid);
 }
 
 static void alignments_of_their_own_are_kept(void** state) {
