@@ -13,7 +13,7 @@
 /// Rules that look at pairs of items look at no more than so many in one part.
 #define PAIRS_LIMIT (UINT64_C(1) << 26)
 /// Pairs that the skyline's rules look at without a budget, where two of them look at fewer.
-#define SKYLINE_PAIRS (UINT64_C(3) << 15)
+#define SKYLINE_PAIRS (UINT64_C(3) << 14)
 /// Rules that place by size do not run on parts of more pairs.
 #define SEQUENCE_PAIRS (UINT64_C(1) << 22)
 

@@ -6,7 +6,7 @@
 #include "plan/packing_internal.h"
 
 /// Up to so many items alive at a time the array is faster than the bins.
-#define ARRAY_LIMIT 384u
+#define ARRAY_LIMIT 128u
 
 // ---- Few alive: an array sorted by offset; gap i lies below item i.
 
