@@ -20,8 +20,9 @@ typedef struct berth_interval {
 } berth_interval;
 
 /// A buffer that may take another's place while that one still lives: the result of an op that
-/// reads and writes the same bytes. Lifetimes overlap by one moment: `to` starts at the last moment
-/// of `from`. Then the two may have the same offset; everything else about them stays as it is.
+/// reads and writes the same bytes. A pair with an exclusive buffer is never in place. Lifetimes
+/// overlap by one moment: `to` starts at the last moment of `from`. Then the two may have the same
+/// offset; everything else about them stays as it is.
 typedef struct berth_pack_in_place {
     uint32_t from; ///< index of the buffer that ends
     uint32_t to;   ///< index of the buffer that begins
@@ -74,9 +75,10 @@ typedef struct berth_pack_result {
     uint64_t peak;        ///< highest offset + size
     uint64_t lower_bound; ///< no packing needs less; at least the most that is alive at one moment
     bool proved;          ///< peak == lower_bound
-    /// Mean over all bytes placed of the bytes that began to be used between the moment those very
-    /// addresses were last free'd and the moment they are used again; for addresses used for the
-    /// first time it is the peak. What is small is still in cache.
+    /// Mean over all bytes placed of the bytes of buffers that start at or after the moment at
+    /// which those very addresses were released, and before the moment at which they are used
+    /// again; for addresses used for the first time it is the peak. Where no offsets are asked for,
+    /// buffers that share with nobody are left out. What is small is still in cache.
     uint64_t reuse_distance;
     uint64_t steps; ///< search steps taken
 } berth_pack_result;
@@ -93,9 +95,8 @@ typedef struct berth_pack_result {
 ///          BERTH_ERR_OVERFLOW (the sizes' sum or a fixed end exceeds 2^62),
 ///          BERTH_ERR_OUT_OF_MEMORY; then `*out_result` is zero and the offsets are undefined.
 /// Threads: any.
-/// Cost:    near O(count * log count) for the cheapest order, O(count * buffers alive at a time)
-/// for
-///          the others, then the budget.
+/// Cost:    near O(count * log count) for the cheapest order, O(pairs of buffers alive together)
+///          for each of the others, which the largest problems leave out, then the budget.
 /// Source:  best fit in order of time as in Wilson et al. 1995, "Dynamic storage allocation: a
 ///          survey"; greedy by size with lowest or best gap as in Pisarchyk and Lee 2020,
 ///          arXiv:2001.03288; orders by area and duration as in Sekiyama et al. 2018,
