@@ -333,12 +333,14 @@ static double plan_ahead(bench* b, shapes_shape shape, double* out_seconds) {
     const berth_binding bindings[2] = {{"tokens.0", shape.batch}, {"tokens.1", shape.length}};
     const berth_shape_key key = {.bindings = bindings, .count = 2};
     berth_outlook outlook;
+    berth_branches branches;
     const double start = cpu_seconds();
-    if (berth_step_model_begin(model, &key, &outlook) != BERTH_OK || outlook.placement == NULL)
+    if (berth_step_model_begin(model, &key, &branches, &outlook) != BERTH_OK ||
+        outlook.placement == NULL)
         shapes_die("plan ahead");
     *out_seconds = cpu_seconds() - start;
     const double peak = (double)outlook.placement->peak_bytes;
-    berth_step_model_abandon(model, outlook.placement);
+    berth_step_model_abandon(model, &branches);
     return peak;
 }
 

@@ -27,6 +27,7 @@ typedef enum berth_estimate_kind {
     X(partial,           "replays to the end with some value from the pool")                   \
     X(recorded,          "runs recorded without a plan")                                       \
     X(side_exits,        "replays that left their trace")                                      \
+    X(switches,          "replays that changed from one known path to another")                \
     X(plans,             "plans made")                                                         \
     X(plans_restored,    "plans of other processes, verified and taken over")                    \
     X(plans_evicted,     "plans dropped for want of cache")                                    \

@@ -77,14 +77,18 @@ typedef struct berth_run {
     const berth_host* host;
     berth_run_mode mode;
     bool exited;         ///< left its trace
+    bool switched;       ///< changed from one known path to another
     bool missed;         ///< a value was not placed as planned
     bool late;           ///< a value outlived its planned death
     bool failed;         ///< an op failed inside
     bool frame_is_inner; ///< the frame lies in the parent's
+    uint32_t late_since; ///< the event before which that was first seen
     uint32_t next_event;
     uint32_t next_value;
     berth_miss miss;                  ///< why no plan was ready
-    const berth_placement* placement; ///< NULL: recorded from the start
+    berth_branches branches;          ///< all that it may take
+    uint32_t branch;                  ///< of them, the one that it is on
+    const berth_placement* placement; ///< that branch's; NULL: recorded from the start
     const berth_path* path;
     const berth_place* places; ///< the placement's
     int64_t* log;              ///< in trace.dims, while replaying: where the next value's dims go

@@ -87,16 +87,84 @@ static bool add_overdue(berth_home* home, berth_storage* storage) {
     return true;
 }
 
+static void note_late(berth_run* run, uint32_t event) {
+    if (run->late) return;
+    run->late = true;
+    run->late_since = event;
+}
+
 bool berth_run_add_overdue(berth_context* context,
                            berth_run* run,
                            const uint32_t* value,
                            const uint32_t* end) {
-    run->late = true;
+    note_late(run, run->next_event);
     for (; value != end; ++value) {
         berth_storage* storage = run->ledger.slots[*value];
         if (storage != NULL && !add_overdue(&context->home, storage)) return false;
     }
     return true;
+}
+
+/// Judges what is alive by the deaths of the path that the run has changed to. False without host
+/// memory.
+static bool judge_again(berth_context* context, berth_run* run, uint32_t event) {
+    const berth_trace_value* values = run->path->values;
+    uint32_t left = run->ledger.live_count;
+    for (uint32_t v = 0; v < run->next_value && left > 0; ++v) {
+        berth_storage* storage = run->ledger.slots[v];
+        if (storage == NULL) continue;
+        --left;
+        const bool is_late =
+            values[v].death < event && (values[v].flags & BERTH_VALUE_ESCAPES) == 0;
+        if (is_late) note_late(run, event);
+        if (is_late && !add_overdue(&context->home, storage)) return false;
+        if (!is_late && storage->is_overdue) berth_overdue_remove(&context->home, storage);
+    }
+    return true;
+}
+
+/// Goes on with branch `to` at event `event`, as if the run had been on it from the start.
+static bool take_branch(berth_context* context, berth_run* run, uint32_t to, uint32_t event) {
+    run->branch = to;
+    run->placement = run->branches.items[to].placement;
+    run->path = run->placement->path;
+    run->places = run->placement->places;
+    run->next_expired = run->path->expired + run->path->expired_at[event];
+    run->switched = true;
+    // what the other path has missed just now is no concern of this one
+    if (run->late && run->late_since == event) run->late = false;
+    return judge_again(context, run, event);
+}
+
+/// True if branch `to` shares the events before the next one with the run's, and no more.
+static bool parts_here(const berth_run* run, uint32_t to) {
+    return to != run->branch &&
+           berth_branches_shared(&run->branches, run->branch, to) == run->next_event;
+}
+
+bool berth_run_switch(
+    berth_context* context, berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag) {
+    const uint32_t e = run->next_event;
+    for (uint32_t to = 0; to < run->branches.count; ++to) {
+        const berth_path* path = run->branches.items[to].placement->path;
+        if (e >= path->event_count || !parts_here(run, to)) continue;
+        const berth_trace_event* event = &path->events[e];
+        if (event->kind != kind || event->value_count != value_count || event->tag != tag) continue;
+        if (!take_branch(context, run, to, e)) return false;
+        run->ledger.event = e;
+        run->next_event = e + 1;
+        return true;
+    }
+    return false;
+}
+
+/// The run ends before its path does: looks for a known path that ends here.
+static bool switch_to_end(berth_context* context, berth_run* run) {
+    for (uint32_t to = 0; to < run->branches.count; ++to)
+        if (run->branches.items[to].placement->path->event_count == run->next_event &&
+            parts_here(run, to))
+            return take_branch(context, run, to, run->next_event);
+    return false;
 }
 
 /// Writes one value down; the run becomes untracked if it cannot be.
@@ -194,24 +262,35 @@ void berth_temporary_give(berth_context* context, berth_temporary* temporary) {
     }
 }
 
+/// The most values that a branch of the run has.
+static uint32_t most_values(const berth_run* run) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < run->branches.count; ++i) {
+        const berth_path* path = run->branches.items[i].placement->path;
+        if (path->value_count > most) most = path->value_count;
+    }
+    return most;
+}
+
 /// Room for every value of the open steps to outlive its frame: the end of a step must not fail.
 static berth_status reserve_holds(berth_context* context, const berth_run* run) {
     size_t wanted = context->home.overdue.count;
     for (const berth_run* open = run; open != NULL; open = open->parent)
-        if (open->path != NULL) wanted += open->path->value_count;
+        if (open->path != NULL) wanted += most_values(open);
     BERTH_TRY(berth_overdue_vec_reserve(&context->home.overdue, context->home.host, wanted));
     return berth_arena_reserve_holds(context->home.arena, wanted);
 }
 
-berth_status berth_run_start(berth_context* context,
-                             berth_run* run,
-                             const berth_placement* placement) {
+berth_status berth_run_start(berth_context* context, berth_run* run, uint32_t expected) {
+    const berth_placement* placement =
+        run->branches.count > 0 ? run->branches.items[expected].placement : NULL;
     berth_trace_clear(&run->trace);
     run->host = context->home.host;
+    run->branch = expected;
     run->placement = placement;
     run->path = placement != NULL ? placement->path : NULL;
     run->mode = placement != NULL ? BERTH_RUN_MODE_REPLAY : BERTH_RUN_MODE_RECORD;
-    run->exited = run->missed = run->late = run->failed = false;
+    run->exited = run->switched = run->missed = run->late = run->failed = false;
     run->next_event = run->next_value = 0;
     run->ledger.event = 0;
     run->ledger.live_count = 0;
@@ -222,11 +301,12 @@ berth_status berth_run_start(berth_context* context,
     if (placement == NULL) return BERTH_OK;
     BERTH_TRY(reserve_holds(context, run));
     // guards do not look at every rank: the log has room for any
-    const size_t most_dims = (size_t)run->path->value_count * BERTH_MAX_RANK;
+    const uint32_t values = most_values(run);
+    const size_t most_dims = (size_t)values * BERTH_MAX_RANK;
     BERTH_TRY(berth_trace_dim_vec_reserve(&run->trace.dims, run->host, most_dims + 1));
     run->log = run->trace.dims.items;
     run->places = placement->places;
-    return reserve_slots(run->host, run, run->path->value_count);
+    return reserve_slots(run->host, run, values);
 }
 
 /// Takes `storage` out of the frame that ends: to the pool, or held where it is.
@@ -325,7 +405,7 @@ static berth_run_result judge(berth_run* run) {
 
 void berth_run_finish(berth_context* context, berth_run* run) {
     if (!run->failed && run->mode == BERTH_RUN_MODE_REPLAY &&
-        run->next_event != run->path->event_count)
+        run->next_event != run->path->event_count && !switch_to_end(context, run))
         berth_run_side_exit(run);
     const berth_run_result result = judge(run);
     if (run->mode == BERTH_RUN_MODE_REPLAY && run->ledger.live_count > 0) {
@@ -340,12 +420,14 @@ void berth_run_finish(berth_context* context, berth_run* run) {
     if (result == BERTH_RUN_HIT) {
         peak = run->placement->peak_bytes;
     } else if (run->placement != NULL) {
-        peak = run->frame.size_bytes + run->pool_peak_bytes;
+        peak = run->placement->frame_bytes + run->pool_peak_bytes;
     }
     berth_run_report report = {
         .result = result,
         .miss = run->miss,
         .placement = run->placement,
+        .branches = &run->branches,
+        .switched = run->switched,
         .trace =
             context->runtime->mode == BERTH_MODE_POOL || context->runtime->mode == BERTH_MODE_SYSTEM
                 ? NULL

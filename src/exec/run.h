@@ -13,6 +13,12 @@
 /// The event cannot follow the trace: goes on from the pool and writes down the new path.
 void berth_run_side_exit(berth_run* run);
 
+/// The event about to begin is not the one that the path has next: looks for a known path that
+/// shares all events so far and goes on with it. Moves nothing, as they share the places too. False
+/// if there is none, or no host memory.
+bool berth_run_switch(
+    berth_context* context, berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag);
+
 /// Writes an event down; on any failure the run becomes untracked.
 void berth_run_record_event(berth_run* run, uint32_t kind, uint32_t value_count, uint32_t tag);
 
@@ -63,6 +69,7 @@ static inline void berth_run_begin_event(
             run->next_event = e + 1;
             return;
         }
+        if (is_clear && berth_run_switch(context, run, kind, value_count, tag)) return;
         berth_run_side_exit(run);
     }
     if (run->mode == BERTH_RUN_MODE_RECORD) berth_run_record_event(run, kind, value_count, tag);
@@ -167,11 +174,12 @@ BERTH_NODISCARD berth_status berth_temporary_take(
 /// Gives it back; nothing if it was never taken.
 void berth_temporary_give(berth_context* context, berth_temporary* temporary);
 
-/// Prepares `run` for values: mode, log and slots.
+/// Prepares `run`, whose branches are set, for values: mode, log and slots. It begins on branch
+/// `expected`, if there are any.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory alone).
 BERTH_NODISCARD berth_status berth_run_start(berth_context* context,
                                              berth_run* run,
-                                             const berth_placement* placement);
+                                             uint32_t expected);
 
 /// Moves what is still alive out of the frame (or marks it held), detaches every storage from the
 /// ledger, and tells the model how the run went. The frame may be popped afterwards.

@@ -24,27 +24,32 @@ static berth_run* prepare_run(berth_context* context) {
     return *link;
 }
 
-/// What the pool may have to map for the values that the plan leaves to it.
-static uint64_t pool_growth(const berth_context* context, const berth_outlook* outlook) {
-    const berth_pool* pool = context->home.pool;
-    const berth_placement* placement = outlook->placement;
+/// What the pool may have to map for the values that one placement leaves to it.
+static uint64_t placement_growth(const berth_pool* pool, const berth_placement* placement) {
+    const berth_path* path = placement->path;
     berth_pool_demand demand = {0};
-    uint64_t covered = 0;
-    if (placement != NULL && placement->escaping_bytes > 0) {
-        for (uint32_t v = 0; v < placement->path->value_count; ++v) {
-            const berth_place* place = &placement->places[v];
-            if (place->offset != BERTH_PLACE_POOL) continue;
-            berth_pool_demand_add(pool, &demand, place->bytes);
-            covered += place->bytes;
-        }
-    }
-    if (outlook->pool_bytes > covered)
-        berth_pool_demand_add(pool, &demand, outlook->pool_bytes - covered);
-    // another path may leave the expected one at any event, and lives in the pool from there: an
-    // eighth is what size classes may waste
-    if (outlook->has_other_paths)
-        berth_pool_demand_add(pool, &demand, outlook->frame_bytes + outlook->frame_bytes / 8);
+    for (uint32_t i = 0; i < path->escaping_count; ++i)
+        berth_pool_demand_add(pool, &demand, placement->places[path->escaping[i]].bytes);
     return berth_pool_demand_bytes(pool, &demand);
+}
+
+/// What the pool may have to map for the values that the plans leave to it.
+static uint64_t pool_growth(const berth_context* context,
+                            const berth_run* run,
+                            const berth_outlook* outlook) {
+    const berth_pool* pool = context->home.pool;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < run->branches.count; ++i) {
+        const uint64_t growth = placement_growth(pool, run->branches.items[i].placement);
+        if (growth > most) most = growth;
+    }
+    if (!outlook->has_other_paths) return most;
+    // a path without a placement may leave the others at any event, and lives in the pool from
+    // there: an eighth is what size classes may waste
+    berth_pool_demand demand = {0};
+    berth_pool_demand_add(pool, &demand, outlook->frame_bytes + outlook->frame_bytes / 8);
+    const uint64_t other = berth_pool_demand_bytes(pool, &demand);
+    return other > UINT64_MAX - most ? UINT64_MAX : most + other;
 }
 
 /// Looks for the frame's place in the parent's frame. The begin of a nested step is an event of its
@@ -66,12 +71,12 @@ static berth_status place_in_parent(berth_context* context, berth_run* run, uint
 static berth_status admit(berth_context* context, berth_run* run, const berth_outlook* outlook) {
     berth_arena* arena = context->home.arena;
     const uint64_t extra = context->extra_bytes;
-    const uint64_t frame_bytes = outlook->placement != NULL ? outlook->placement->frame_bytes : 0;
+    const uint64_t frame_bytes = outlook->frame_bytes; // the largest: the run may change paths
     context->extra_bytes = 0;
     BERTH_TRY(place_in_parent(context, run, frame_bytes));
     if (!run->frame_is_inner) BERTH_TRY(berth_arena_reserve(arena, frame_bytes, &run->reservation));
     uint64_t rest;
-    if (!berth_add_u64(pool_growth(context, outlook), extra, &rest) || rest > INT64_MAX)
+    if (!berth_add_u64(pool_growth(context, run, outlook), extra, &rest) || rest > INT64_MAX)
         rest = INT64_MAX; // more than any device has
     if (rest > 0) BERTH_TRY(berth_store_reserve(context->runtime->store, rest, &run->reservation));
     if (run->frame_is_inner) return BERTH_OK;
@@ -80,7 +85,7 @@ static berth_status admit(berth_context* context, berth_run* run, const berth_ou
 
 static berth_status open_run(berth_context* context, berth_run* run, const berth_outlook* outlook) {
     run->reservation = (berth_reservation){0};
-    BERTH_TRY(berth_run_start(context, run, outlook->placement));
+    BERTH_TRY(berth_run_start(context, run, outlook->expected));
     const berth_status status = admit(context, run, outlook);
     if (status != BERTH_OK) {
         if (run->parent != NULL) berth_temporary_give(context, &run->frame_temporary);
@@ -104,12 +109,13 @@ static berth_status begin_locked(berth_context* context, const berth_step_desc* 
     BERTH_TRY(berth_step_entry_bind(entry, desc, context->home.host, &run->bindings));
     const berth_shape_key key = {.bindings = run->bindings.items, .count = run->bindings.count};
     berth_outlook outlook = {0};
+    run->branches.count = 0;
     if (context->runtime->mode == BERTH_MODE_AUTO || context->runtime->mode == BERTH_MODE_PLAN)
-        BERTH_TRY(berth_step_model_begin(entry->model, &key, &outlook));
+        BERTH_TRY(berth_step_model_begin(entry->model, &key, &run->branches, &outlook));
     run->miss = outlook.miss;
     const berth_status status = open_run(context, run, &outlook);
     if (status != BERTH_OK) {
-        berth_step_model_abandon(entry->model, outlook.placement);
+        berth_step_model_abandon(entry->model, &run->branches);
         return status;
     }
     // nothing is written down of a step that is not planned
@@ -223,10 +229,14 @@ static berth_status warm_pool(berth_context* context, const berth_placement* pla
 }
 
 /// Maps what a run with this outlook will use: the frame of its largest path, and the pool's part.
-static berth_status warm_memory(berth_context* context, const berth_outlook* outlook) {
+static berth_status warm_memory(berth_context* context,
+                                const berth_outlook* outlook,
+                                const berth_branches* branches) {
     berth_frame frame;
     BERTH_TRY(berth_arena_push(context->home.arena, outlook->frame_bytes, NULL, &frame));
-    const berth_status status = warm_pool(context, outlook->placement);
+    berth_status status = BERTH_OK;
+    for (uint32_t i = 0; i < branches->count && status == BERTH_OK; ++i)
+        status = warm_pool(context, branches->items[i].placement);
     berth_arena_pop(context->home.arena, &frame);
     return status;
 }
@@ -238,12 +248,14 @@ static berth_status warm_locked(berth_context* context, const berth_step_desc* d
     berth_binding_vec bindings = {0};
     berth_status status = berth_step_entry_bind(entry, desc, context->home.host, &bindings);
     berth_outlook outlook = {0};
+    berth_branches branches = {.count = 0};
     const berth_shape_key key = {.bindings = bindings.items, .count = bindings.count};
-    if (status == BERTH_OK) status = berth_step_model_begin(entry->model, &key, &outlook);
+    if (status == BERTH_OK)
+        status = berth_step_model_begin(entry->model, &key, &branches, &outlook);
     berth_binding_vec_fini(&bindings, context->home.host);
     if (status != BERTH_OK || outlook.placement == NULL) return status;
-    status = warm_memory(context, &outlook);
-    berth_step_model_abandon(entry->model, outlook.placement);
+    status = warm_memory(context, &outlook, &branches);
+    berth_step_model_abandon(entry->model, &branches);
     return status;
 }
 

@@ -67,11 +67,42 @@ bool berth_path_is_late(const berth_path* path, const berth_trace* trace) {
     return false;
 }
 
-/// Groups the values that do not escape by death.
+uint32_t berth_path_shared(const berth_path* a, const berth_path* b) {
+    const uint32_t events = a->event_count < b->event_count ? a->event_count : b->event_count;
+    for (uint32_t e = 0, v = 0; e < events; e++) {
+        if (!same_event(&a->events[e], &b->events[e])) return e;
+        for (const uint32_t end = v + a->events[e].value_count; v < end; v++)
+            if (!same_value(&a->values[v], &b->values[v])) return e;
+    }
+    return events;
+}
+
+/// Death of a value of `path` as far as the first `events` events, at least one, show it.
+static uint32_t early_death(const berth_path* path, uint32_t value, uint32_t events) {
+    const uint32_t death = path->values[value].death;
+    return death < events ? death : events - 1;
+}
+
+bool berth_path_covers(const berth_path* path, const berth_path* other, uint32_t events) {
+    const uint32_t count = berth_path_values_before(path, events);
+    for (uint32_t v = 0; v < count; v++) {
+        if (escapes(&path->values[v])) continue;
+        if (escapes(&other->values[v])) return false;
+        if (path->values[v].death < early_death(other, v, events)) return false;
+    }
+    return true;
+}
+
+/// Groups the values that do not escape by death; those that do come last.
 static void index_deaths(const berth_path* path, uint32_t* expired_at, uint32_t* expired) {
     memset(expired_at, 0, (path->event_count + (size_t)1) * sizeof *expired_at);
-    for (uint32_t v = 0; v < path->value_count; v++)
-        if (!escapes(&path->values[v])) expired_at[path->values[v].death]++;
+    uint32_t escaping = path->value_count;
+    for (uint32_t v = path->value_count; v-- > 0;) {
+        if (escapes(&path->values[v]))
+            expired[--escaping] = v;
+        else
+            expired_at[path->values[v].death]++;
+    }
     uint32_t sum = 0;
     for (uint32_t e = 0; e <= path->event_count; e++) {
         sum += expired_at[e];
@@ -81,25 +112,40 @@ static void index_deaths(const berth_path* path, uint32_t* expired_at, uint32_t*
         if (!escapes(&path->values[v])) expired[--expired_at[path->values[v].death]] = v;
 }
 
-static void merge_deaths(berth_trace_value* values,
-                         const berth_path* known,
-                         uint32_t count,
-                         uint32_t event_count) {
-    for (uint32_t v = 0; v < count; v++) {
-        if (known != NULL) {
-            if (escapes(&known->values[v])) values[v].flags |= BERTH_VALUE_ESCAPES;
-            if (known->values[v].death > values[v].death) values[v].death = known->values[v].death;
-        }
-        if (escapes(&values[v])) values[v].death = event_count - 1;
-    }
+static uint32_t count_escaping(const berth_path* path) {
+    uint32_t count = 0;
+    for (uint32_t v = 0; v < path->value_count; v++)
+        count += escapes(&path->values[v]);
+    return count;
 }
 
-berth_path_version* berth_path_version_create(const berth_host* host,
-                                              const berth_trace* trace,
-                                              const berth_path* known,
-                                              uint32_t id) {
-    const uint32_t events = (uint32_t)trace->events.count;
-    const uint32_t values = (uint32_t)trace->values.count;
+/// What is known of some of a path's values by other means: deaths before `events`, escapes.
+typedef struct death_notes {
+    const berth_path* from; ///< NULL: nothing
+    uint32_t values;        ///< its first ones
+    uint32_t events;        ///< at least one if there are values
+} death_notes;
+
+static void merge_deaths(berth_trace_value* values,
+                         uint32_t count,
+                         uint32_t event_count,
+                         const death_notes* notes) {
+    for (uint32_t v = 0; v < notes->values; v++) {
+        if (escapes(&notes->from->values[v])) values[v].flags |= BERTH_VALUE_ESCAPES;
+        const uint32_t death = early_death(notes->from, v, notes->events);
+        if (death > values[v].death) values[v].death = death;
+    }
+    for (uint32_t v = 0; v < count; v++)
+        if (escapes(&values[v])) values[v].death = event_count - 1;
+}
+
+/// A version with copies of the events and values of `shown`, the later deaths of which are merged
+/// with `notes`; NULL without memory.
+static berth_path_version* make_version(const berth_host* host,
+                                        const berth_path* shown,
+                                        const death_notes* notes) {
+    const uint32_t events = shown->event_count;
+    const uint32_t values = shown->value_count;
     const size_t events_at = berth_round_up(sizeof(berth_path_version), 16);
     const size_t values_at = events_at + events * sizeof(berth_trace_event);
     const size_t expired_at = values_at + values * sizeof(berth_trace_value);
@@ -110,21 +156,42 @@ berth_path_version* berth_path_version_create(const berth_host* host,
     berth_trace_event* own_events = (berth_trace_event*)(void*)(block + events_at);
     berth_trace_value* own_values = (berth_trace_value*)(void*)(block + values_at);
     uint32_t* at = (uint32_t*)(void*)(block + expired_at);
-    if (events > 0) memcpy(own_events, trace->events.items, events * sizeof *own_events);
-    if (values > 0) memcpy(own_values, trace->values.items, values * sizeof *own_values);
-    merge_deaths(own_values, known, values, events);
-    *version = (berth_path_version){.shown = {.events = own_events,
-                                              .values = own_values,
-                                              .event_count = events,
-                                              .value_count = values,
-                                              .dim_count = (uint32_t)trace->dims.count,
-                                              .id = known != NULL ? known->id : id,
-                                              .expired_at = at,
-                                              .expired = at + events + 1},
-                                    .refs = 1,
-                                    .bytes = total};
-    index_deaths(&version->shown, at, at + events + 1);
+    if (events > 0) memcpy(own_events, shown->events, events * sizeof *own_events);
+    if (values > 0) memcpy(own_values, shown->values, values * sizeof *own_values);
+    merge_deaths(own_values, values, events, notes);
+    *version = (berth_path_version){.shown = *shown, .refs = 1, .bytes = total};
+    berth_path* path = &version->shown;
+    path->events = own_events;
+    path->values = own_values;
+    path->escaping_count = count_escaping(path);
+    path->expired_at = at;
+    path->expired = at + events + 1;
+    path->escaping = path->expired + (values - path->escaping_count);
+    index_deaths(path, at, at + events + 1);
     return version;
+}
+
+berth_path_version* berth_path_version_create(const berth_host* host,
+                                              const berth_trace* trace,
+                                              const berth_path* known,
+                                              uint32_t id) {
+    const berth_path shown = {.events = trace->events.items,
+                              .values = trace->values.items,
+                              .event_count = (uint32_t)trace->events.count,
+                              .value_count = (uint32_t)trace->values.count,
+                              .dim_count = (uint32_t)trace->dims.count,
+                              .id = known != NULL ? known->id : id};
+    const death_notes notes = {
+        known, known != NULL ? known->value_count : 0, known != NULL ? known->event_count : 0};
+    return make_version(host, &shown, &notes);
+}
+
+berth_path_version* berth_path_version_join(const berth_host* host,
+                                            const berth_path* known,
+                                            const berth_path* other,
+                                            uint32_t events) {
+    const death_notes notes = {other, berth_path_values_before(known, events), events};
+    return make_version(host, known, &notes);
 }
 
 void berth_path_version_release(berth_path_version* version, const berth_host* host) {

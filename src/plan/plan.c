@@ -2,6 +2,7 @@
 // Makes plans and evaluates them.
 #include "plan/plan.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -35,6 +36,8 @@ berth_status berth_plan_workspace_reserve(berth_plan_workspace* self, const bert
         self->intervals = berth_host_calloc(self->host, capacity, sizeof *self->intervals);
         if (self->intervals == NULL || !renew(self->host, capacity, &self->sizes) ||
             !renew(self->host, capacity, &self->frame_sizes) ||
+            !renew(self->host, capacity, &self->pack_sizes) ||
+            !renew(self->host, capacity, &self->given) ||
             !renew(self->host, capacity, &self->offsets) ||
             !renew(self->host, capacity, &self->other_offsets) ||
             !renew(self->host, capacity, &self->tops))
@@ -56,6 +59,8 @@ void berth_plan_workspace_fini(berth_plan_workspace* self) {
     berth_host_free(self->host, self->intervals);
     berth_host_free(self->host, self->sizes);
     berth_host_free(self->host, self->frame_sizes);
+    berth_host_free(self->host, self->pack_sizes);
+    berth_host_free(self->host, self->given);
     berth_host_free(self->host, self->offsets);
     berth_host_free(self->host, self->other_offsets);
     berth_host_free(self->host, self->tops);
@@ -76,6 +81,12 @@ static uint64_t first_search(berth_plan_tier tier) {
     return UINT64_MAX;
 }
 
+/// Another number each time: plans and placements are told apart by it.
+static uint64_t next_serial(void) {
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
 berth_status berth_plan_create(const berth_host* host,
                                berth_relation* relation,
                                uint64_t peak_bytes,
@@ -90,10 +101,13 @@ berth_status berth_plan_create(const berth_host* host,
     **out_plan = (berth_plan){.relation = relation,
                               .peak_bytes = peak_bytes,
                               .lower_bound_bytes = lower_bound_bytes,
+                              .serial = next_serial(),
                               .tier = tier,
                               .search_at = first_search(tier)};
     return BERTH_OK;
 }
+
+void berth_plan_renumber(berth_plan* plan) { plan->serial = next_serial(); }
 
 void berth_plan_destroy(berth_plan* plan, const berth_host* host) {
     if (plan == NULL) return;
@@ -109,33 +123,99 @@ static bool is_pooled(const berth_trace_value* value) {
     return (value->flags & BERTH_VALUE_ESCAPES) != 0;
 }
 
-/// Fills frame_sizes from sizes. False if the sizes are too large to plan.
-static bool split_sizes(berth_plan_workspace* self, const berth_path* path) {
-    uint64_t sum = 0;
-    for (uint32_t v = 0; v < path->value_count; v++) {
-        if (!berth_add_u64(sum, self->sizes[v], &sum)) return false;
-        self->frame_sizes[v] = is_pooled(&path->values[v]) ? 0 : self->sizes[v];
-    }
-    return sum <= BERTH_PACKING_SUM_MAX;
-}
-
 static berth_status too_large(void) {
     return berth_fail(BERTH_ERR_OVERFLOW, "the values of the step are too large to plan");
+}
+
+/// True if the base's path knows of the value what this one needs it to (berth_path_covers).
+static bool is_covered_by_base(const berth_plan_base* base, const berth_path* path, uint32_t v) {
+    const berth_trace_value* value = &path->values[v];
+    const uint32_t death = value->death < base->events ? value->death : base->events - 1;
+    const bool given_to_pool = base->placement->places[v].offset == BERTH_PLACE_POOL;
+    return given_to_pool == is_pooled(value) &&
+           (given_to_pool || base->placement->path->values[v].death >= death);
+}
+
+/// Takes sizes and offsets of the base's values.
+static berth_status load_base(berth_plan_workspace* self, const berth_path* path) {
+    const berth_plan_base* base = &self->base;
+    self->exceeds_base = false;
+    for (uint32_t v = 0; v < base->values; v++) {
+        if (!is_covered_by_base(base, path, v))
+            return berth_fail(BERTH_ERR_STATE, "value %u dies earlier on the other path", v);
+        const berth_place* place = &base->placement->places[v];
+        self->exceeds_base = self->exceeds_base || self->sizes[v] > place->bytes;
+        self->sizes[v] = place->bytes;
+        self->given[v] = is_pooled(&path->values[v]) ? BERTH_PACK_ANYWHERE : place->offset;
+    }
+    for (uint32_t v = base->values; base->values > 0 && v < path->value_count; v++)
+        self->given[v] = BERTH_PACK_ANYWHERE;
+    return BERTH_OK;
+}
+
+/// Loads the base and fills frame_sizes and pack_sizes from sizes.
+static berth_status split_sizes(berth_plan_workspace* self, const berth_path* path) {
+    BERTH_TRY(load_base(self, path));
+    const berth_plan_base* base = &self->base;
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < path->value_count; v++) {
+        if (!berth_add_u64(sum, self->sizes[v], &sum)) return too_large();
+        const bool is_past = v < base->values && path->values[v].death < base->events;
+        self->frame_sizes[v] = is_pooled(&path->values[v]) ? 0 : self->sizes[v];
+        self->pack_sizes[v] = is_past ? 0 : self->frame_sizes[v];
+    }
+    return sum <= BERTH_PACKING_SUM_MAX ? BERTH_OK : too_large();
 }
 
 static berth_pack_problem problem_of(const berth_plan_workspace* self, const berth_path* path) {
     return (berth_pack_problem){.intervals = self->intervals,
                                 .count = path->value_count,
-                                .alignment = BERTH_PLAN_ALIGNMENT};
+                                .alignment = BERTH_PLAN_ALIGNMENT,
+                                .fixed_offsets = self->base.values > 0 ? self->given : NULL};
+}
+
+/// Puts the base's offsets, also of values that the packing left out, into `offsets`.
+static void restore_base(const berth_plan_workspace* self, uint64_t* offsets) {
+    for (uint32_t v = 0; v < self->base.values; v++)
+        offsets[v] = self->given[v] == BERTH_PACK_ANYWHERE ? 0 : self->given[v];
+}
+
+/// The frame with values at `offsets`.
+static uint64_t highest_top(const berth_plan_workspace* self,
+                            const berth_path* path,
+                            const uint64_t* offsets) {
+    uint64_t highest = 0;
+    for (uint32_t v = 0; v < path->value_count; v++) {
+        const uint64_t top = self->frame_sizes[v] > 0 ? offsets[v] + self->frame_sizes[v] : 0;
+        if (top > highest) highest = top;
+    }
+    return highest;
+}
+
+/// Evaluates at pack_sizes into `self->offsets`; false if that lets values overlap.
+static bool evaluate(berth_plan_workspace* self,
+                     const berth_path* path,
+                     const berth_relation* relation,
+                     uint64_t* out_frame) {
+    if (self->base.values == 0) {
+        *out_frame = berth_relation_evaluate(relation, self->pack_sizes, self->tops, self->offsets);
+        return true;
+    }
+    uint64_t ignored;
+    restore_base(self, self->offsets);
+    const bool is_sound = berth_relation_evaluate_around(
+        relation, self->pack_sizes, self->base.values, self->tops, self->offsets, &ignored);
+    *out_frame = highest_top(self, path, self->offsets);
+    return is_sound;
 }
 
 static void fill_intervals(berth_plan_workspace* self, const berth_path* path) {
     for (uint32_t v = 0; v < path->value_count; v++)
-        self->intervals[v] = (berth_interval){
-            self->frame_sizes[v], path->values[v].birth, path->values[v].death + 1};
+        self->intervals[v] =
+            (berth_interval){self->pack_sizes[v], path->values[v].birth, path->values[v].death + 1};
 }
 
-/// Packs at frame_sizes into `offsets` and verifies.
+/// Packs at pack_sizes into `offsets` and verifies.
 static berth_status pack(berth_plan_workspace* self,
                          const berth_path* path,
                          uint64_t* offsets,
@@ -159,7 +239,9 @@ static berth_status verify_relation(berth_plan_workspace* self,
                                     const berth_path* path,
                                     const berth_relation* relation,
                                     uint64_t* out_peak) {
-    *out_peak = berth_relation_evaluate(relation, self->frame_sizes, self->tops, self->offsets);
+    const bool is_sound = evaluate(self, path, relation, out_peak);
+    BERTH_CHECK(2, is_sound);
+    if (!is_sound) return berth_fail(BERTH_ERR_INTERNAL, "the relation moves a given value");
     berth_pack_verdict verified;
     const berth_pack_problem problem = problem_of(self, path);
     BERTH_TRY(berth_verify_packing(self->host, &problem, self->offsets, &verified));
@@ -186,6 +268,10 @@ static berth_status sweep_plan(berth_plan_workspace* self,
         berth_relation_destroy(relation, self->host);
         return status;
     }
+    for (uint32_t v = 0; v < self->base.values; v++) {
+        const uint64_t top = self->frame_sizes[v] > 0 ? self->given[v] + self->frame_sizes[v] : 0;
+        if (top > lower_bound) lower_bound = top;
+    }
     if (peak <= lower_bound) tier = BERTH_PLAN_AT_LIMIT;
     return berth_plan_create(self->host, relation, peak, lower_bound, tier, out_plan);
 }
@@ -194,7 +280,7 @@ berth_status berth_plan_make(berth_plan_workspace* self,
                              const berth_path* path,
                              berth_plan** out_plan) {
     *out_plan = NULL;
-    if (!split_sizes(self, path)) return too_large();
+    BERTH_TRY(split_sizes(self, path));
     berth_pack_result packed;
     BERTH_TRY(pack(self, path, self->offsets, &packed));
     return sweep_plan(self, path, packed.lower_bound, BERTH_PLAN_QUICK, out_plan);
@@ -205,10 +291,10 @@ berth_status berth_plan_adopt(berth_plan_workspace* self,
                               berth_plan_tier tier,
                               berth_plan** out_plan) {
     *out_plan = NULL;
-    if (!split_sizes(self, path)) return too_large();
+    BERTH_TRY(split_sizes(self, path));
     fill_intervals(self, path);
     for (uint32_t v = 0; v < path->value_count; v++)
-        if (self->frame_sizes[v] == 0) self->offsets[v] = 0;
+        if (self->pack_sizes[v] == 0) self->offsets[v] = 0;
     const berth_pack_problem problem = problem_of(self, path);
     berth_pack_verdict verified;
     BERTH_TRY(berth_verify_packing(self->host, &problem, self->offsets, &verified));
@@ -278,8 +364,12 @@ static berth_plan_placement* freeze(const berth_plan_workspace* self,
     const size_t bytes = sizeof(berth_plan_placement) + path->value_count * sizeof(berth_place);
     berth_plan_placement* made = berth_host_alloc(self->host, bytes);
     if (made == NULL) return NULL;
-    *made = (berth_plan_placement){
-        .shown = *shown, .version = version, .refs = 1, .promise = answer.promise, .bytes = bytes};
+    *made = (berth_plan_placement){.shown = *shown,
+                                   .version = version,
+                                   .refs = 1,
+                                   .serial = next_serial(),
+                                   .promise = answer.promise,
+                                   .bytes = bytes};
     version->refs++;
     made->shown.path = path;
     made->shown.places = made->places;
@@ -299,9 +389,9 @@ static bool is_covered(const berth_plan_workspace* self,
     uint64_t sum = 0;
     uint64_t covered = 0;
     for (uint32_t v = 0; v < path->value_count; v++)
-        sum += self->frame_sizes[v];
+        sum += self->pack_sizes[v];
     for (uint32_t i = 0; i < relation->count; i++)
-        covered += self->frame_sizes[relation->order[i]];
+        covered += self->pack_sizes[relation->order[i]];
     return sum == covered;
 }
 
@@ -313,9 +403,11 @@ static berth_status repack(berth_plan_workspace* self,
     *out_better = false;
     berth_pack_result packed;
     BERTH_TRY(pack(self, path, self->other_offsets, &packed));
+    restore_base(self, self->other_offsets);
+    const uint64_t frame = highest_top(self, path, self->other_offsets);
     const uint64_t peak = measure_peak(self, path, self->other_offsets);
-    if (peak >= shown->peak_bytes || packed.peak > shown->frame_bytes) return BERTH_OK;
-    shown->frame_bytes = packed.peak;
+    if (peak >= shown->peak_bytes || frame > shown->frame_bytes) return BERTH_OK;
+    shown->frame_bytes = frame;
     shown->peak_bytes = peak;
     *out_better = true;
     return BERTH_OK;
@@ -326,7 +418,8 @@ bool berth_plan_measure(berth_plan_workspace* self,
                         const berth_plan* plan,
                         uint64_t* out_sizes,
                         uint64_t* out_frame_bytes) {
-    if (!split_sizes(self, path) || !is_covered(self, path, plan->relation)) return false;
+    if (split_sizes(self, path) != BERTH_OK || !is_covered(self, path, plan->relation))
+        return false;
     memcpy(out_sizes, self->frame_sizes, path->value_count * sizeof *out_sizes);
     *out_frame_bytes =
         berth_relation_evaluate(plan->relation, self->frame_sizes, self->tops, self->offsets);
@@ -340,16 +433,16 @@ berth_status berth_plan_place(berth_plan_workspace* self,
                               berth_plan_placement** out_placement) {
     *out_placement = NULL;
     const berth_path* path = &version->shown;
-    if (!split_sizes(self, path)) return too_large();
+    BERTH_TRY(split_sizes(self, path));
+    if (self->exceeds_base) answer.promise = BERTH_SIZE_OBSERVED;
     berth_placement shown = {0};
     measure_sizes(self, path, &shown);
     bool own = false;
-    if (!is_covered(self, path, plan->relation)) {
+    if (!is_covered(self, path, plan->relation) ||
+        !evaluate(self, path, plan->relation, &shown.frame_bytes)) {
         shown.frame_bytes = shown.peak_bytes = UINT64_MAX;
         BERTH_TRY(repack(self, path, &shown, &own));
     } else {
-        shown.frame_bytes =
-            berth_relation_evaluate(plan->relation, self->frame_sizes, self->tops, self->offsets);
         shown.peak_bytes = measure_peak(self, path, self->offsets);
         // Without memory for a better packing the plan's own stands.
         if (shown.peak_bytes / REPACK_NUMERATOR > shown.lower_bound_bytes / REPACK_DENOMINATOR)
@@ -358,6 +451,8 @@ berth_status berth_plan_place(berth_plan_workspace* self,
     berth_plan_placement* made =
         freeze(self, version, &shown, answer, own ? self->other_offsets : self->offsets);
     if (made == NULL) return no_memory();
+    made->plan_serial = plan->serial;
+    made->is_branch = self->base.values > 0;
     BERTH_CHECK(3, berth_placement_is_valid(&made->shown));
     *out_placement = made;
     return BERTH_OK;

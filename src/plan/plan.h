@@ -23,6 +23,7 @@ typedef struct berth_plan {
     berth_relation* relation;   ///< owned
     uint64_t peak_bytes;        ///< of the frame at the bucket's corner
     uint64_t lower_bound_bytes; ///< of any frame there
+    uint64_t serial;            ///< of this plan in the process, never 0
     berth_plan_tier tier;
     uint32_t searches;  ///< for a better one
     uint64_t search_at; ///< uses from which the next is worth its time; UINT64_MAX: none ever
@@ -42,6 +43,8 @@ BERTH_NODISCARD berth_status berth_plan_create(const berth_host* host,
                                                uint64_t lower_bound_bytes,
                                                berth_plan_tier tier,
                                                berth_plan** out_plan);
+/// Gives the plan another serial: its relation has changed.
+void berth_plan_renumber(berth_plan* plan);
 /// Accepts NULL.
 void berth_plan_destroy(berth_plan* plan, const berth_host* host);
 
@@ -58,20 +61,35 @@ typedef struct berth_plan_placement {
     berth_placement shown;       ///< first member: what replays see
     berth_path_version* version; ///< retained
     uint32_t refs;               ///< guarded by the step model's lock
+    uint64_t serial;             ///< of this placement in the process, never 0
+    uint64_t plan_serial;        ///< of the plan that it was made from
+    bool is_branch;              ///< was placed around another one
     berth_size_promise promise;
     berth_plan_ticket plan; ///< that it was evaluated from; guarded by the step model's lock
     size_t bytes;           ///< of the block
     berth_place places[];
 } berth_plan_placement;
 
+/// What a path that leaves another one takes from it: the places of all values made before the
+/// fork. Zeroed: nothing.
+typedef struct berth_plan_base {
+    const berth_placement* placement; ///< of the other path at the same shape, borrowed
+    uint32_t events;                  ///< shared with it
+    uint32_t values;                  ///< made by them
+} berth_plan_base;
+
 /// Arrays that planning and evaluating need, kept from call to call. A zeroed struct is empty.
 typedef struct berth_plan_workspace {
     const berth_host* host;
     size_t value_capacity;
     size_t event_capacity;
+    berth_plan_base base;      ///< of the path at hand, borrowed for each call
+    bool exceeds_base;         ///< `base` has fewer bytes for some value than were asked for
     berth_interval* intervals; ///< [value_capacity]
     uint64_t* sizes;           ///< [value_capacity] sizes of all values
     uint64_t* frame_sizes;     ///< [value_capacity] 0 for values planned for the pool
+    uint64_t* pack_sizes;      ///< [value_capacity] 0 too for values dead before the fork
+    uint64_t* given;           ///< [value_capacity] offsets that `base` gives
     uint64_t* offsets;         ///< [value_capacity]
     uint64_t* other_offsets;   ///< [value_capacity]
     uint64_t* tops;            ///< [value_capacity]
@@ -85,8 +103,10 @@ BERTH_NODISCARD berth_status berth_plan_workspace_reserve(berth_plan_workspace* 
                                                           const berth_path* path);
 void berth_plan_workspace_fini(berth_plan_workspace* self);
 
-/// Packs the values of `path` at `self->sizes` (the bucket's corner) and makes the plan, verified.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to plan.
+/// Packs the values of `path` at `self->sizes` (the bucket's corner), around those that
+/// `self->base` has placed (their sizes are the base's), and makes the plan, verified. Errors:
+/// BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to plan,
+///         BERTH_ERR_STATE if the base's path does not cover this one (berth_path_covers).
 BERTH_NODISCARD berth_status berth_plan_make(berth_plan_workspace* self,
                                              const berth_path* path,
                                              berth_plan** out_plan);
@@ -109,8 +129,10 @@ BERTH_NODISCARD berth_status berth_plan_adopt(berth_plan_workspace* self,
                                               berth_plan_tier tier,
                                               berth_plan** out_plan);
 
-/// Evaluates `plan` at `self->sizes`. Where it needs clearly more than the lower bound, this
-/// shape alone is packed afresh and the better is taken. `*out_placement` has one reference.
+/// Evaluates `plan` at `self->sizes`, around what `self->base` has placed. Where it needs clearly
+/// more than the lower bound, this shape alone is packed afresh and the better is taken; likewise
+/// where the plan has put a value under one of the base's that lies lower at this shape.
+/// `*out_placement` has one reference.
 /// Errors: as berth_plan_make.
 BERTH_NODISCARD berth_status berth_plan_place(berth_plan_workspace* self,
                                               berth_path_version* version,

@@ -346,6 +346,7 @@ void berth_plan_cache_replace(berth_plan_cache* self,
     const size_t before = berth_plan_query_bytes(plan);
     berth_relation_destroy(plan->relation, self->host);
     plan->relation = relation;
+    berth_plan_renumber(plan);
     plan->peak_bytes = peak_bytes;
     // the bound is kept at the next insertion
     const size_t after = berth_plan_query_bytes(plan);

@@ -282,3 +282,31 @@ uint64_t berth_relation_evaluate(const berth_relation* relation,
     }
     return peak;
 }
+
+bool berth_relation_evaluate_around(const berth_relation* relation,
+                                    const uint64_t* sizes,
+                                    uint32_t given,
+                                    uint64_t* tops,
+                                    uint64_t* offsets,
+                                    uint64_t* out_peak) {
+    for (uint32_t v = given; v < relation->value_count; v++)
+        offsets[v] = 0;
+    *out_peak = 0;
+    for (uint32_t i = 0, k = 0; i < relation->count; i++) {
+        uint64_t least = 0;
+        for (; k < relation->rest_at[i + 1]; k++) {
+            const uint64_t top = tops[relation->rests[k]];
+            least = top > least ? top : least;
+        }
+        const uint32_t value = relation->order[i];
+        uint64_t offset = least;
+        if (value >= given)
+            offsets[value] = least;
+        else if (sizes[value] > 0) // without bytes it only passes on what it rests on
+            offset = offsets[value];
+        if (offset < least) return false;
+        tops[i] = offset + sizes[value];
+        if (tops[i] > *out_peak) *out_peak = tops[i];
+    }
+    return true;
+}

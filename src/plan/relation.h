@@ -46,4 +46,14 @@ uint64_t berth_relation_evaluate(const berth_relation* relation,
                                  uint64_t* tops,
                                  uint64_t* out_offsets);
 
+/// As berth_relation_evaluate, where the first `given` values have their offsets already, in
+/// `offsets`. False if one of them does not lie above all that it rests on: then two values would
+/// overlap, and `*out_peak` and the offsets say nothing.
+bool berth_relation_evaluate_around(const berth_relation* relation,
+                                    const uint64_t* sizes,
+                                    uint32_t given,
+                                    uint64_t* tops,
+                                    uint64_t* offsets,
+                                    uint64_t* out_peak);
+
 #endif // BERTH_PLAN_RELATION_H

@@ -153,7 +153,8 @@ void berth_step_model_offer_plan(berth_step_model* model,
                                  const int64_t* values,
                                  const berth_plan_placement* placement) {
     berth_improver* improver = model->policy.improver;
-    if (improver == NULL || model->tray.is_waiting) return;
+    // what branches off is planned around a trunk: better trunks make better branches
+    if (improver == NULL || model->tray.is_waiting || placement->is_branch) return;
     uint64_t hits;
     const berth_plan* plan = berth_plan_cache_redeem(&model->cache, placement->plan, &hits);
     if (plan == NULL || hits < plan->search_at) return;

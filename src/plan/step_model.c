@@ -58,7 +58,10 @@ void berth_step_model_forget_path(berth_step_model* model, uint32_t at) {
     berth_plan_cache_drop(&model->cache, path->id, false);
     berth_path_version_release(path->version, model->host);
     berth_size_model_fini(&path->sizes);
-    *path = model->paths[--model->path_count];
+    berth_path_tree_remove(&model->tree, at);
+    model->path_count--;
+    for (uint32_t i = at; i < model->path_count; i++)
+        model->paths[i] = model->paths[i + 1];
     model->paths[model->path_count] = (berth_known_path){.id = 0};
 }
 
@@ -67,6 +70,7 @@ void berth_step_model_destroy(berth_step_model* model) {
     while (model->path_count > 0)
         berth_step_model_forget_path(model, model->path_count - 1);
     berth_improvement_destroy(berth_improver_collect(&model->tray), model->host);
+    berth_path_tree_fini(&model->tree, model->host);
     berth_plan_cache_fini(&model->cache);
     berth_plan_workspace_fini(&model->workspace);
     berth_host_free(model->host, model->seen);
@@ -190,11 +194,6 @@ berth_status berth_step_model_set_buckets(berth_step_model* model,
 
 // ---- Runs.
 
-// A placement handed out is the first member of the planner's own record.
-static berth_plan_placement* own_placement(const berth_placement* placement) {
-    return (berth_plan_placement*)(uintptr_t)placement;
-}
-
 /// Counts what begin has found out.
 static void count_inquiry(berth_step_model* model,
                           const berth_plan_inquiry* inquiry,
@@ -208,7 +207,9 @@ static void count_inquiry(berth_step_model* model,
 static berth_status inquire(berth_step_model* model,
                             const berth_shape_key* key,
                             bool remember,
+                            berth_branches* out_branches,
                             berth_outlook* out_outlook) {
+    out_branches->count = 0;
     *out_outlook = (berth_outlook){.kind = BERTH_ESTIMATE_UNKNOWN};
     int64_t values[BERTH_BINDINGS_MAX];
     berth_mutex_lock(&model->lock);
@@ -219,11 +220,11 @@ static berth_status inquire(berth_step_model* model,
         if (remember && berth_symbol_buckets_observe(&model->buckets, values)) drop_plans(model);
         berth_plan_inquiry inquiry = {.remember = remember};
         if (remember) berth_step_model_take_improvement(model);
-        berth_step_model_look_out(model, values, &inquiry, out_outlook);
+        berth_step_model_look_out(model, values, &inquiry, out_branches, out_outlook);
         if (remember) {
             count_inquiry(model, &inquiry, out_outlook);
         } else {
-            berth_plan_placement_release(own_placement(out_outlook->placement), model->host);
+            berth_step_model_release(model, out_branches);
             out_outlook->placement = NULL;
         }
     }
@@ -233,20 +234,21 @@ static berth_status inquire(berth_step_model* model,
 
 berth_status berth_step_model_begin(berth_step_model* model,
                                     const berth_shape_key* key,
+                                    berth_branches* out_branches,
                                     berth_outlook* out_outlook) {
-    return inquire(model, key, true, out_outlook);
+    return inquire(model, key, true, out_branches, out_outlook);
 }
 
 berth_status berth_step_model_estimate(berth_step_model* model,
                                        const berth_shape_key* key,
                                        berth_outlook* out_outlook) {
-    return inquire(model, key, false, out_outlook);
+    berth_branches branches;
+    return inquire(model, key, false, &branches, out_outlook);
 }
 
-void berth_step_model_abandon(berth_step_model* model, const berth_placement* placement) {
-    if (placement == NULL) return;
+void berth_step_model_abandon(berth_step_model* model, berth_branches* branches) {
     berth_mutex_lock(&model->lock);
-    berth_plan_placement_release(own_placement(placement), model->host);
+    berth_step_model_release(model, branches);
     berth_mutex_unlock(&model->lock);
 }
 
@@ -258,9 +260,9 @@ void berth_step_model_end(berth_step_model* model,
     if (report->result != BERTH_RUN_DISCARDED && read_key(model, key, values) == BERTH_OK) {
         berth_step_model_take_report(model, key, values, report);
         if (report->result == BERTH_RUN_HIT)
-            berth_step_model_offer_plan(model, values, own_placement(report->placement));
+            berth_step_model_offer_plan(model, values, berth_placement_own(report->placement));
     }
-    berth_plan_placement_release(own_placement(report->placement), model->host);
+    if (report->branches != NULL) berth_step_model_release(model, report->branches);
     report->placement = NULL;
     berth_mutex_unlock(&model->lock);
 }

@@ -42,7 +42,14 @@ typedef struct berth_path {
     /// planned to escape are not in it.
     const uint32_t* expired_at; ///< [event_count + 1]
     const uint32_t* expired;
+    const uint32_t* escaping; ///< [escaping_count] values planned to escape, ascending
+    uint32_t escaping_count;
 } berth_path;
+
+/// Values made by the first `events` events of `path`.
+static inline uint32_t berth_path_values_before(const berth_path* path, uint32_t events) {
+    return events < path->event_count ? path->events[events].first_value : path->value_count;
+}
 
 /// A plan evaluated at one shape. Immutable; retained while a replay uses it.
 typedef struct berth_placement {
@@ -69,13 +76,51 @@ typedef enum berth_miss {
     BERTH_MISS_COUNT,
 } berth_miss;
 
+/// Paths that one run may change between.
+#define BERTH_BRANCHES_MAX 64u
+#define BERTH_BRANCH_NONE UINT32_MAX
+
+/// A path that a run may take, placed. It leaves another one, at a fork: until then both have the
+/// same events, values and places.
+typedef struct berth_branch {
+    const berth_placement* placement;
+    uint32_t parent; ///< index of the branch that it leaves, below its own; BERTH_BRANCH_NONE
+    uint32_t fork;   ///< events that it shares with `parent`, the most that it shares with any
+                     ///< branch before it
+} berth_branch;
+
+/// All that one run may take: a tree, parents first. The caller's memory; placements in it are
+/// retained.
+typedef struct berth_branches {
+    uint32_t count;
+    berth_branch items[BERTH_BRANCHES_MAX];
+} berth_branches;
+
+/// Leading events that branches `a` and `b` share.
+static inline uint32_t berth_branches_shared(const berth_branches* branches,
+                                             uint32_t a,
+                                             uint32_t b) {
+    uint32_t shared = UINT32_MAX;
+    while (a != b) {
+        const berth_branch* later = &branches->items[a > b ? a : b];
+        if (later->parent == BERTH_BRANCH_NONE) return 0;
+        if (later->fork < shared) shared = later->fork;
+        if (a > b)
+            a = later->parent;
+        else
+            b = later->parent;
+    }
+    return shared;
+}
+
 /// The answer to "what will this run need?".
 typedef struct berth_outlook {
     berth_estimate_kind kind;
     uint64_t frame_bytes;             ///< the largest over known paths
     uint64_t pool_bytes;              ///< likewise: sum of values planned for the pool
-    const berth_placement* placement; ///< of the path expected; retained; NULL: record this run
-    bool has_other_paths; ///< the step is known to take more paths than the expected one
+    const berth_placement* placement; ///< of the path expected: branch `expected`'s; NULL: record
+    uint32_t expected;
+    bool has_other_paths; ///< a known path that may be taken is not among the branches
     bool made_plan;       ///< a plan was made for this call
     berth_miss miss;      ///< why the expected path had no plan ready
     uint64_t plan_ns;     ///< time this call spent planning or evaluating
@@ -97,7 +142,9 @@ typedef enum berth_run_result {
 typedef struct berth_run_report {
     berth_run_result result;
     berth_miss miss;                  ///< as given by begin
-    const berth_placement* placement; ///< as given by begin; released by end; may be NULL
+    const berth_placement* placement; ///< of the branch that the run was on last; may be NULL
+    berth_branches* branches; ///< as given by begin; released and emptied by end; may be NULL
+    bool switched;            ///< changed from one branch to another
     /// The run as it was, whole: for EXIT, RECORDED and PARTIAL; for HIT NULL, or the run as it was
     /// if the placement wants to learn or a death was late. Its content may be taken (the trace
     /// is then empty).
@@ -167,12 +214,14 @@ BERTH_NODISCARD berth_status berth_step_model_init_buckets(berth_step_model* mod
                                                            const char* symbol,
                                                            const char* policy);
 
-/// Prepares a run at `key`: plans and evaluates as needed. Running out of host memory is no error:
-/// the outlook is then UNKNOWN without a placement.
+/// Prepares a run at `key`: plans and evaluates as needed, all paths that apply, so that the run
+/// may change between them without moving anything. Running out of host memory is no error: the
+/// outlook is then UNKNOWN without a placement. Without a placement `out_branches` is empty.
 /// Errors: BERTH_ERR_INVALID_ARGUMENT when the names differ from the first run's, or a value is
 ///         negative.
 BERTH_NODISCARD berth_status berth_step_model_begin(berth_step_model* model,
                                                     const berth_shape_key* key,
+                                                    berth_branches* out_branches,
                                                     berth_outlook* out_outlook);
 
 /// As begin, without a placement and without any effect that later calls could see.
@@ -180,14 +229,14 @@ BERTH_NODISCARD berth_status berth_step_model_estimate(berth_step_model* model,
                                                        const berth_shape_key* key,
                                                        berth_outlook* out_outlook);
 
-/// Ends a run begun at `key`: learns, counts, releases report->placement. Cannot fail: what cannot
-/// be kept is dropped.
+/// Ends a run begun at `key`: learns, counts, releases the branches. Cannot fail: what cannot be
+/// kept is dropped.
 void berth_step_model_end(berth_step_model* model,
                           const berth_shape_key* key,
                           berth_run_report* report);
 
-/// Gives a placement back without a run (a refused begin). Accepts NULL.
-void berth_step_model_abandon(berth_step_model* model, const berth_placement* placement);
+/// Gives branches back without a run (a refused begin).
+void berth_step_model_abandon(berth_step_model* model, berth_branches* branches);
 
 void berth_step_model_query_counters(berth_step_model* model, berth_step_counters* out_counters);
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prepares runs: finds bucket and quantum of a shape, plans what is missing, evaluates, and says
-// what a run will need.
+// Places one path at a shape: finds bucket and quantum, plans what is missing, evaluates.
+//
+// A path that leaves another one is planned around what that one has placed before the fork. What
+// it was planned around belongs to the key: the other plan's serial to that of its plan, the other
+// placement's to that of its placement. So both go out of use by themselves when the other changes.
 #include "plan/step_model_impl.h"
 
 void berth_step_model_find_box(const berth_step_model* model,
@@ -25,175 +28,226 @@ void berth_step_model_find_box(const berth_step_model* model,
     }
 }
 
-/// What a piece of planning cost; without a clock, its size stands for it.
-static uint64_t cost_since(const berth_step_model* model, uint64_t begin, uint64_t size) {
-    return model->policy.now_ns != NULL ? berth_step_model_now(model) - begin + 1 : size + 1;
-}
-
 berth_cache_key berth_step_model_plan_key(const berth_known_path* path,
                                           const berth_shape_box* box) {
     return (berth_cache_key){BERTH_CACHE_PLAN, path->id, path->sizes.symbol_count, box->plan_key};
 }
 
-/// The plan for the bucket of `box`; `*out_owned`: the caller destroys it.
-static berth_plan* find_plan(berth_step_model* model,
-                             berth_known_path* path,
-                             const berth_shape_box* box,
-                             berth_plan_inquiry* inquiry,
-                             bool* out_owned) {
-    *out_owned = false;
-    const berth_cache_key key = berth_step_model_plan_key(path, box);
-    berth_plan* plan = berth_plan_cache_find_plan(&model->cache, &key, inquiry->remember);
+/// What a piece of planning cost; without a clock, its size stands for it.
+static uint64_t cost_since(const berth_step_model* model, uint64_t begin, uint64_t size) {
+    return model->policy.now_ns != NULL ? berth_step_model_now(model) - begin + 1 : size + 1;
+}
+
+/// One path that is being placed.
+typedef struct placing {
+    berth_step_model* model;
+    berth_plan_inquiry* inquiry;
+    berth_known_path* path;
+    berth_plan_base base; ///< at the shape
+    berth_shape_box box;
+    berth_cache_key placement_key;
+    berth_cache_key plan_key;
+} placing;
+
+static void make_keys(placing* self) {
+    const uint32_t symbols = self->path->sizes.symbol_count;
+    const bool has_base = self->base.values > 0;
+    if (has_base) {
+        const berth_plan_placement* base = berth_placement_own(self->base.placement);
+        self->box.placement_key[symbols] = (int64_t)base->serial;
+        self->box.plan_key[symbols] = (int64_t)base->plan_serial;
+    }
+    const uint32_t count = symbols + (has_base ? 1 : 0);
+    self->placement_key =
+        (berth_cache_key){BERTH_CACHE_PLACEMENT, self->path->id, count, self->box.placement_key};
+    self->plan_key = berth_step_model_plan_key(self->path, &self->box);
+    self->plan_key.count = count;
+}
+
+static berth_plan_placement* find_placement(const placing* self) {
+    berth_plan_placement* placement = berth_plan_cache_find_placement(
+        &self->model->cache, &self->placement_key, self->inquiry->remember);
+    if (placement != NULL) return placement;
+    return berth_plan_cache_find_placement(&self->inquiry->scratch, &self->placement_key, false);
+}
+
+static berth_plan* find_plan(const placing* self) {
+    berth_plan* plan =
+        berth_plan_cache_find_plan(&self->model->cache, &self->plan_key, self->inquiry->remember);
     if (plan != NULL) return plan;
+    return berth_plan_cache_find_plan(&self->inquiry->scratch, &self->plan_key, false);
+}
+
+/// Keeps a plan for later, or for this inquiry. False without memory: the plan is gone.
+static bool keep_plan(const placing* self, berth_plan* plan, uint64_t cost) {
+    if (self->inquiry->remember &&
+        berth_plan_cache_insert_plan(&self->model->cache, &self->plan_key, plan, cost))
+        return true;
+    if (berth_plan_cache_insert_plan(&self->inquiry->scratch, &self->plan_key, plan, cost))
+        return true;
+    berth_plan_destroy(plan, self->model->host);
+    return false;
+}
+
+static void keep_placement(const placing* self, berth_plan_placement* placement, uint64_t cost) {
+    if (self->inquiry->remember &&
+        berth_plan_cache_insert_placement(
+            &self->model->cache, &self->placement_key, &self->plan_key, placement, cost))
+        return;
+    // without memory it is made again where it is needed
+    (void)berth_plan_cache_insert_placement(
+        &self->inquiry->scratch, &self->placement_key, &self->plan_key, placement, cost);
+}
+
+/// Takes the plan that a seed gives at the corner's sizes in the workspace. False if there is none.
+static bool sprout(const placing* self, berth_plan** out_plan) {
+    bool owned;
+    *out_plan = berth_step_model_sprout(
+        self->model, self->path, &self->plan_key, self->inquiry->remember, &owned);
+    if (*out_plan == NULL) return false;
+    if (!owned) return true;
+    if (!berth_plan_cache_insert_plan(&self->inquiry->scratch, &self->plan_key, *out_plan, 1)) {
+        berth_plan_destroy(*out_plan, self->model->host);
+        *out_plan = NULL;
+    }
+    return *out_plan != NULL;
+}
+
+/// Makes the plan for the bucket, around `corner_base`; NULL without memory. Borrowed until
+/// anything is kept.
+static berth_plan* make_plan(const placing* self, const berth_plan_base* corner_base) {
+    berth_step_model* model = self->model;
+    const berth_shape_box* box = &self->box;
     const uint64_t begin = berth_step_model_now(model);
+    if (berth_plan_workspace_reserve(&model->workspace, &self->path->version->shown) != BERTH_OK)
+        return NULL;
     (void)berth_size_model_evaluate(
-        &path->sizes, box->bucket_lo, box->bucket_hi, box->bucket_hi, model->workspace.sizes);
-    plan = berth_step_model_sprout(model, path, &key, inquiry->remember, out_owned);
-    if (plan != NULL) return plan;
-    inquiry->miss = berth_plan_cache_query_miss(&model->cache, &key);
-    if (berth_plan_make(&model->workspace, &path->version->shown, &plan) != BERTH_OK) return NULL;
-    const uint64_t cost = cost_since(model, begin, path->sizes.value_count * UINT64_C(16));
-    if (inquiry->remember) {
-        inquiry->made_plan = true;
+        &self->path->sizes, box->bucket_lo, box->bucket_hi, box->bucket_hi, model->workspace.sizes);
+    berth_plan* plan;
+    if (corner_base->values == 0 && sprout(self, &plan)) return plan;
+    self->inquiry->miss = berth_plan_cache_query_miss(&model->cache, &self->plan_key);
+    model->workspace.base = *corner_base;
+    const berth_status status =
+        berth_plan_make(&model->workspace, &self->path->version->shown, &plan);
+    model->workspace.base = (berth_plan_base){.values = 0};
+    if (status != BERTH_OK) return NULL;
+    const uint64_t cost = cost_since(model, begin, self->path->sizes.value_count * UINT64_C(16));
+    if (!keep_plan(self, plan, cost)) return NULL;
+    if (self->inquiry->remember) {
+        self->inquiry->made_plan = true;
         model->counters.plans++;
     }
-    *out_owned =
-        !inquiry->remember || !berth_plan_cache_insert_plan(&model->cache, &key, plan, cost);
     return plan;
 }
 
-static berth_plan_placement* evaluate_plan(berth_step_model* model,
-                                           berth_known_path* path,
-                                           const berth_shape_box* box,
-                                           const berth_plan* plan,
-                                           bool remember) {
-    berth_size_answer answer = berth_size_model_evaluate(
-        &path->sizes, box->lo, box->hi, box->bucket_hi, model->workspace.sizes);
-    // A shape not asked for lately may tell hypotheses apart that others could not.
-    if (answer.learn && !path->learning)
-        answer.learn = remember && berth_step_model_resume_learning(model, path);
-    answer.learn = path->want_next || answer.learn;
-    berth_plan_placement* placement;
-    if (berth_plan_place(&model->workspace, path->version, plan, answer, &placement) != BERTH_OK)
-        return NULL;
-    return placement;
-}
-
-static berth_plan_placement* make_placement(berth_step_model* model,
-                                            berth_known_path* path,
-                                            const berth_shape_box* box,
-                                            const berth_cache_key* key,
-                                            berth_plan_inquiry* inquiry) {
-    const uint64_t begin = berth_step_model_now(model);
+static berth_plan_placement* evaluate_plan(const placing* self, const berth_plan* plan) {
+    berth_step_model* model = self->model;
+    berth_known_path* path = self->path;
     if (berth_plan_workspace_reserve(&model->workspace, &path->version->shown) != BERTH_OK)
         return NULL;
-    bool owned;
-    berth_plan* plan = find_plan(model, path, box, inquiry, &owned);
+    berth_size_answer answer = berth_size_model_evaluate(
+        &path->sizes, self->box.lo, self->box.hi, self->box.bucket_hi, model->workspace.sizes);
+    // A shape not asked for lately may tell hypotheses apart that others could not.
+    if (answer.learn && !path->learning)
+        answer.learn = self->inquiry->remember && berth_step_model_resume_learning(model, path);
+    answer.learn = path->want_next || answer.learn;
+    model->workspace.base = self->base;
+    berth_plan_placement* placement;
+    const berth_status status =
+        berth_plan_place(&model->workspace, path->version, plan, answer, &placement);
+    model->workspace.base = (berth_plan_base){.values = 0};
+    return status == BERTH_OK ? placement : NULL;
+}
+
+static void begin_placing(placing* self, const berth_branch_set* set, uint32_t branch) {
+    const berth_branch* item = &set->branches->items[branch];
+    self->path = set->paths[branch];
+    self->base.events = item->fork;
+    self->base.values = item->parent == BERTH_BRANCH_NONE
+                            ? 0
+                            : berth_path_values_before(&self->path->version->shown, item->fork);
+}
+
+/// Evaluates the plan, which may be NULL: then it is made around `corner_base`. Retained.
+static berth_plan_placement* make_placement(const placing* self,
+                                            const berth_plan* plan,
+                                            const berth_plan_base* corner_base) {
+    berth_step_model* model = self->model;
+    if (plan == NULL) plan = make_plan(self, corner_base);
     if (plan == NULL) return NULL;
     const uint64_t evaluation = berth_step_model_now(model);
-    berth_plan_placement* placement = evaluate_plan(model, path, box, plan, inquiry->remember);
-    if (placement != NULL) placement->shown.corner_bytes = plan->peak_bytes;
-    if (owned) berth_plan_destroy(plan, model->host);
-    if (placement == NULL || !inquiry->remember) return placement;
-    inquiry->evaluated = true;
-    model->counters.evaluations++;
-    const uint64_t cost = cost_since(model, evaluation, path->sizes.value_count);
-    const berth_cache_key plan_key = berth_step_model_plan_key(path, box);
-    (void)berth_plan_cache_insert_placement(&model->cache, key, &plan_key, placement, cost);
-    inquiry->plan_ns += berth_step_model_now(model) - begin;
+    berth_plan_placement* placement = evaluate_plan(self, plan);
+    if (placement == NULL) return NULL;
+    placement->shown.corner_bytes = plan->peak_bytes;
+    if (self->inquiry->remember) {
+        self->inquiry->evaluated = true;
+        model->counters.evaluations++;
+    }
+    keep_placement(self, placement, cost_since(model, evaluation, self->path->sizes.value_count));
     return placement;
 }
 
-/// The placement of `path` at `values`, retained; NULL without memory or if a size does not fit.
-static berth_plan_placement* place(berth_step_model* model,
-                                   berth_known_path* path,
-                                   const int64_t* values,
-                                   berth_plan_inquiry* inquiry) {
-    berth_shape_box box;
-    berth_step_model_find_box(model, path, values, &box);
-    const berth_cache_key key = {
-        BERTH_CACHE_PLACEMENT, path->id, path->sizes.symbol_count, box.placement_key};
-    berth_plan_placement* placement =
-        berth_plan_cache_find_placement(&model->cache, &key, inquiry->remember);
-    if (placement == NULL) return make_placement(model, path, &box, &key, inquiry);
-    placement->refs++;
+/// The placement of a branch at the upper ends of a bucket, where its parents are at theirs too.
+static berth_plan_placement* place_at_corner(const placing* asked,
+                                             const berth_branch_set* set,
+                                             uint32_t branch) {
+    uint32_t chain[BERTH_BRANCHES_MAX];
+    uint32_t length = 0;
+    for (uint32_t at = branch; at != BERTH_BRANCH_NONE; at = set->branches->items[at].parent)
+        chain[length++] = at;
+    placing self = {.model = asked->model, .inquiry = asked->inquiry};
+    berth_plan_placement* below = NULL;
+    while (length > 0) {
+        begin_placing(&self, set, chain[--length]);
+        self.base.placement = below != NULL ? &below->shown : NULL;
+        berth_step_model_find_box(self.model, self.path, asked->box.bucket_hi, &self.box);
+        make_keys(&self);
+        berth_plan_placement* placement = find_placement(&self);
+        if (placement != NULL)
+            placement->refs++;
+        else
+            placement = make_placement(&self, find_plan(&self), &self.base);
+        berth_plan_placement_release(below, self.model->host);
+        if (placement == NULL) return NULL;
+        below = placement;
+    }
+    return below;
+}
+
+/// Makes a placement that was not found.
+static berth_plan_placement* place_anew(const placing* self,
+                                        const berth_branch_set* set,
+                                        uint32_t branch) {
+    const berth_plan* plan = find_plan(self);
+    if (plan != NULL || self->base.values == 0) return make_placement(self, plan, &self->base);
+    berth_plan_placement* corner = place_at_corner(self, set, set->branches->items[branch].parent);
+    if (corner == NULL) return NULL;
+    berth_plan_base corner_base = self->base;
+    corner_base.placement = &corner->shown;
+    berth_plan_placement* placement = make_placement(self, NULL, &corner_base);
+    berth_plan_placement_release(corner, self->model->host);
     return placement;
 }
 
-/// The path expected at `values`: of those that apply, the one taken last.
-static berth_known_path* expected_path(berth_step_model* model, const int64_t* values) {
-    berth_known_path* expected = NULL;
-    for (uint32_t i = 0; i < model->path_count; i++) {
-        berth_known_path* path = &model->paths[i];
-        if (!berth_size_model_applies(&path->sizes, values)) continue;
-        if (expected == NULL || path->last_taken > expected->last_taken) expected = path;
+berth_plan_placement* berth_step_model_place(berth_step_model* model,
+                                             const berth_branch_set* set,
+                                             uint32_t branch,
+                                             const int64_t* values,
+                                             berth_plan_inquiry* inquiry) {
+    placing self = {.model = model, .inquiry = inquiry};
+    begin_placing(&self, set, branch);
+    if (self.base.values > 0)
+        self.base.placement = set->branches->items[set->branches->items[branch].parent].placement;
+    berth_step_model_find_box(model, self.path, values, &self.box);
+    make_keys(&self);
+    berth_plan_placement* placement = find_placement(&self);
+    if (placement != NULL) {
+        placement->refs++;
+        return placement;
     }
-    return expected;
-}
-
-/// True if `other`, which has not been seen at `values`, may be taken there all the same: no
-/// binding tells it from `expected` for sure.
-static bool may_be_taken(const berth_known_path* other,
-                         const berth_known_path* expected,
-                         const int64_t* values) {
-    for (uint32_t i = 0; i < other->sizes.binding_count; i++) {
-        const bool fixed = !berth_size_model_varies(&other->sizes, i) &&
-                           !berth_size_model_varies(&expected->sizes, i);
-        if (fixed && other->sizes.runs[i] != values[i]) return false;
-    }
-    return true;
-}
-
-static berth_estimate_kind kind_of_promise(berth_size_promise promise) {
-    switch (promise) {
-    case BERTH_SIZE_OBSERVED:
-        return BERTH_ESTIMATE_OBSERVED;
-    case BERTH_SIZE_BOUND:
-        return BERTH_ESTIMATE_BOUND;
-    case BERTH_SIZE_EXACT:
-        return BERTH_ESTIMATE_EXACT;
-    }
-    return BERTH_ESTIMATE_UNKNOWN;
-}
-
-static void weaken(berth_outlook* outlook, berth_estimate_kind kind) {
-    if (kind < outlook->kind) outlook->kind = kind;
-}
-
-/// Folds a placement of one path into the outlook.
-static void fold(berth_outlook* outlook, const berth_plan_placement* placement) {
-    weaken(outlook, kind_of_promise(placement->promise));
-    if (placement->shown.frame_bytes > outlook->frame_bytes)
-        outlook->frame_bytes = placement->shown.frame_bytes;
-    if (placement->shown.escaping_bytes > outlook->pool_bytes)
-        outlook->pool_bytes = placement->shown.escaping_bytes;
-}
-
-void berth_step_model_look_out(berth_step_model* model,
-                               const int64_t* values,
-                               berth_plan_inquiry* inquiry,
-                               berth_outlook* out) {
-    berth_known_path* expected = expected_path(model, values);
-    out->miss = model->path_count == 0 ? BERTH_MISS_NEW_STEP : BERTH_MISS_NEW_PATH;
-    if (expected == NULL) return;
-    berth_plan_placement* chosen = place(model, expected, values, inquiry);
-    out->miss = inquiry->miss;
-    if (chosen == NULL) return;
-    berth_outlook outlook = {.kind = BERTH_ESTIMATE_EXACT, .miss = inquiry->miss};
-    fold(&outlook, chosen);
-    for (uint32_t i = 0; i < model->path_count; i++) {
-        berth_known_path* other = &model->paths[i];
-        if (other == expected) continue;
-        if (!berth_size_model_applies(&other->sizes, values)) {
-            if (may_be_taken(other, expected, values)) weaken(&outlook, BERTH_ESTIMATE_BOUND);
-            continue;
-        }
-        berth_plan_placement* placement = place(model, other, values, inquiry);
-        weaken(&outlook, placement != NULL ? BERTH_ESTIMATE_BOUND : BERTH_ESTIMATE_OBSERVED);
-        if (placement != NULL) fold(&outlook, placement);
-        outlook.has_other_paths = true;
-        berth_plan_placement_release(placement, model->host);
-    }
-    *out = outlook;
-    out->placement = &chosen->shown;
+    const uint64_t begin = berth_step_model_now(model);
+    placement = place_anew(&self, set, branch);
+    if (placement != NULL && inquiry->remember)
+        inquiry->plan_ns += berth_step_model_now(model) - begin;
+    return placement;
 }

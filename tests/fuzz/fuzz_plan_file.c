@@ -55,10 +55,12 @@ static void run(const berth_host* host, berth_step_model* model, berth_trace* tr
     const berth_binding binding = {"t", t};
     const berth_shape_key key = {&binding, 1};
     berth_outlook outlook;
-    if (berth_step_model_begin(model, &key, &outlook) != BERTH_OK) return;
-    berth_run_report report = {.result = BERTH_RUN_RECORDED, .placement = outlook.placement};
-    if (outlook.placement != NULL) {
-        const berth_placement* placement = outlook.placement;
+    berth_branches branches;
+    if (berth_step_model_begin(model, &key, &branches, &outlook) != BERTH_OK) return;
+    berth_run_report report = {
+        .result = BERTH_RUN_RECORDED, .placement = outlook.placement, .branches = &branches};
+    for (uint32_t i = 0; i < branches.count; i++) {
+        const berth_placement* placement = branches.items[i].placement;
         if (placement->path->value_count <= FEW_VALUES)
             require(berth_placement_is_valid(placement));
         require(outlook.frame_bytes >= placement->frame_bytes);

@@ -140,6 +140,39 @@ static inline uint32_t real_end(const berth_trace* trace, uint32_t value) {
     return v->death + 1;
 }
 
+/// Leading events that two paths share, as events and values tell.
+static inline uint32_t shared_events(const berth_path* a, const berth_path* b) {
+    uint32_t e = 0, v = 0;
+    for (; e < a->event_count && e < b->event_count; e++) {
+        const berth_trace_event *x = &a->events[e], *y = &b->events[e];
+        if (x->kind != y->kind || x->tag != y->tag || x->value_count != y->value_count) return e;
+        for (uint32_t k = 0; k < x->value_count; k++, v++)
+            if (a->values[v].rank != b->values[v].rank || a->values[v].dtype != b->values[v].dtype)
+                return e;
+    }
+    return e;
+}
+
+/// Branches form a tree, are valid each, and have the same places for what they share.
+static inline void assert_branches_agree(const berth_branches* branches) {
+    for (uint32_t i = 0; i < branches->count; i++) {
+        const berth_branch* branch = &branches->items[i];
+        const berth_placement* a = branch->placement;
+        assert_true(berth_placement_is_valid(a));
+        assert_true(branch->parent == BERTH_BRANCH_NONE || branch->parent < i);
+        for (uint32_t j = 0; j < i; j++) {
+            const berth_placement* b = branches->items[j].placement;
+            const uint32_t shared = shared_events(a->path, b->path);
+            assert_int_equal(berth_branches_shared(branches, i, j), shared);
+            const uint32_t values = berth_path_values_before(a->path, shared);
+            for (uint32_t v = 0; v < values; v++) {
+                assert_int_equal(a->places[v].offset, b->places[v].offset);
+                assert_int_equal(a->places[v].bytes, b->places[v].bytes);
+            }
+        }
+    }
+}
+
 static inline bool same_events(const berth_path* path, const berth_trace* trace) {
     if (path->event_count != trace->events.count) return false;
     for (uint32_t e = 0; e < path->event_count; e++) {
@@ -218,6 +251,7 @@ typedef struct step_outcome {
     berth_estimate_kind kind;
     bool learned;
     bool made_plan;
+    bool switched;
     uint64_t frame_bytes;
     uint64_t pool_bytes;
     uint64_t peak_bytes;
@@ -232,24 +266,34 @@ static inline step_outcome run_tape(berth_step_model* model,
     const berth_host* host = berth_host_default(); // never fails on purpose
     berth_trace* trace = &tape->trace;
     berth_outlook outlook;
-    assert_ok(berth_step_model_begin(model, key, &outlook));
+    berth_branches branches;
+    assert_ok(berth_step_model_begin(model, key, &branches, &outlook));
+    assert_branches_agree(&branches);
     step_replay run = {.report = {.result = BERTH_RUN_RECORDED,
                                   .miss = outlook.miss,
-                                  .placement = outlook.placement}};
+                                  .placement = outlook.placement,
+                                  .branches = &branches}};
     run.intervals = berth_host_calloc(host, trace->values.count + 1, sizeof *run.intervals);
     run.offsets = berth_host_calloc(host, trace->values.count + 1, sizeof *run.offsets);
     assert_true(run.intervals != NULL && run.offsets != NULL);
     bool wants = true;
+    // the replay changes to the path that the tape takes, wherever that leaves the expected one
+    for (uint32_t i = 0; i < branches.count; i++)
+        if (same_events(branches.items[i].placement->path, trace) &&
+            !same_events(run.report.placement->path, trace)) {
+            run.report.placement = branches.items[i].placement;
+            run.report.switched = true;
+        }
     if (outlook.placement != NULL) {
-        assert_true(berth_placement_is_valid(outlook.placement));
-        assert_true(outlook.frame_bytes >= outlook.placement->frame_bytes);
-        assert_true(outlook.pool_bytes >= outlook.placement->escaping_bytes);
+        assert_ptr_equal(outlook.placement, branches.items[outlook.expected].placement);
+        assert_true(outlook.frame_bytes >= run.report.placement->frame_bytes);
+        assert_true(outlook.pool_bytes >= run.report.placement->escaping_bytes);
         run.report.result = BERTH_RUN_HIT;
-        if (!same_events(outlook.placement->path, trace))
+        if (!same_events(run.report.placement->path, trace))
             run.report.result = BERTH_RUN_EXIT;
         else
             replay_values(&run, trace);
-        wants = outlook.placement->learn || run.late || run.report.result != BERTH_RUN_HIT;
+        wants = run.report.placement->learn || run.late || run.report.result != BERTH_RUN_HIT;
         const berth_pack_problem problem = {
             .intervals = run.intervals, .count = trace->values.count, .alignment = 64};
         berth_pack_verdict verified;
@@ -257,6 +301,7 @@ static inline step_outcome run_tape(berth_step_model* model,
         assert_true(verified.valid);
     } else {
         assert_int_equal(outlook.kind, BERTH_ESTIMATE_UNKNOWN);
+        assert_int_equal(branches.count, 0);
     }
     replay_measure(&run, trace);
     if (run.report.result == BERTH_RUN_HIT && outlook.kind >= BERTH_ESTIMATE_BOUND)
@@ -266,6 +311,7 @@ static inline step_outcome run_tape(berth_step_model* model,
                                   .kind = outlook.kind,
                                   .learned = wants,
                                   .made_plan = outlook.made_plan,
+                                  .switched = run.report.switched,
                                   .frame_bytes = outlook.frame_bytes,
                                   .pool_bytes = outlook.pool_bytes,
                                   .peak_bytes = run.report.peak_bytes,

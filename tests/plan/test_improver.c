@@ -53,9 +53,17 @@ static berth_plan_placement* begin(berth_step_model* model, int64_t n) {
     const berth_binding binding = {"n", n};
     const berth_shape_key key = {&binding, 1};
     berth_outlook outlook;
-    assert_ok(berth_step_model_begin(model, &key, &outlook));
+    berth_branches branches;
+    assert_ok(berth_step_model_begin(model, &key, &branches, &outlook));
     assert_non_null(outlook.placement);
-    return (berth_plan_placement*)(uintptr_t)outlook.placement;
+    berth_plan_placement* placement = berth_placement_own(outlook.placement);
+    placement->refs++;
+    berth_step_model_abandon(model, &branches);
+    return placement;
+}
+
+static void give_back(berth_step_model* model, berth_plan_placement* placement) {
+    berth_plan_placement_release(placement, model->host);
 }
 
 static berth_plan* plan_at(berth_step_model* model, int64_t n) {
@@ -63,7 +71,7 @@ static berth_plan* plan_at(berth_step_model* model, int64_t n) {
     uint64_t hits;
     berth_plan* plan = berth_plan_cache_redeem(&model->cache, placement->plan, &hits);
     assert_non_null(plan);
-    berth_step_model_abandon(model, &placement->shown);
+    give_back(model, placement);
     return plan;
 }
 
@@ -101,7 +109,7 @@ static berth_plan* spoil(berth_step_model* model, int64_t n) {
     plan->tier = BERTH_PLAN_QUICK;
     plan->searches = 0;
     plan->search_at = 8;
-    berth_step_model_abandon(model, &placement->shown);
+    give_back(model, placement);
     return plan;
 }
 
@@ -182,8 +190,8 @@ static void a_step_meets_the_better_plan_at_its_next_begin_and_no_earlier(void**
     assert_true(berth_placement_is_valid(&held->shown));
     berth_plan_placement* next = begin(kit.model, 1000);
     assert_ptr_not_equal(next, held);
-    berth_step_model_abandon(kit.model, &held->shown);
-    berth_step_model_abandon(kit.model, &next->shown);
+    give_back(kit.model, held);
+    give_back(kit.model, next);
     kit_fini(&kit);
 }
 
@@ -208,7 +216,7 @@ static void find_nothing(berth_step_model* model, int64_t n) {
     berth_improvement* found = berth_host_calloc(model->host, 1, sizeof *found);
     assert_non_null(found);
     found->plan = placement->plan;
-    berth_step_model_abandon(model, &placement->shown);
+    give_back(model, placement);
     atomic_store(&model->tray.outcome, found);
     (void)run(model, n);
 }

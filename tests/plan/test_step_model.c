@@ -366,15 +366,18 @@ static void another_path_is_a_side_exit_once_and_the_estimate_covers_both(void**
     step_outcome outcome = run_at(&f, 10);
     assert_int_equal(outcome.result, BERTH_RUN_HIT);
     assert_int_equal(outcome.kind, BERTH_ESTIMATE_BOUND);
-    three_values(&f.tape, 10);
-    outcome = run_at(&f, 10);
-    assert_int_equal(outcome.result, BERTH_RUN_EXIT);
-    three_values(&f.tape, 10);
-    outcome = run_at(&f, 10);
-    assert_int_equal(outcome.result, BERTH_RUN_HIT);
-    assert_true(outcome.frame_bytes >= 400000);
+    assert_false(outcome.switched);
+    // The first path is still known: the replay changes to it.
+    for (int i = 0; i < 2; i++) {
+        three_values(&f.tape, 10);
+        outcome = run_at(&f, 10);
+        assert_int_equal(outcome.result, BERTH_RUN_HIT);
+        assert_int_equal(outcome.switched, i == 0);
+        assert_true(outcome.frame_bytes >= 400000);
+    }
     assert_int_equal(counters_of(&f).paths, 2);
-    assert_int_equal(counters_of(&f).side_exits, 2);
+    assert_int_equal(counters_of(&f).side_exits, 1);
+    assert_int_equal(counters_of(&f).switches, 1);
     fixture_fini(&f);
 }
 
@@ -512,25 +515,29 @@ static void names_and_order_are_fixed_by_the_first_run(void** state) {
     three_values(&f.tape, 3);
     (void)run_at2(&f, 3, 4);
     berth_outlook outlook;
+    berth_branches branches;
     const berth_binding swapped[] = {{"t", 3}, {"s", 4}};
     const berth_shape_key other = {swapped, 2};
-    assert_fails(
-        berth_step_model_begin(f.model, &other, &outlook), BERTH_ERR_INVALID_ARGUMENT, "had s");
+    assert_fails(berth_step_model_begin(f.model, &other, &branches, &outlook),
+                 BERTH_ERR_INVALID_ARGUMENT,
+                 "had s");
     const berth_binding fewer[] = {{"s", 3}};
     const berth_shape_key one = {fewer, 1};
     assert_fails(
         berth_step_model_estimate(f.model, &one, &outlook), BERTH_ERR_INVALID_ARGUMENT, "had 2");
     const berth_binding negative[] = {{"s", -3}, {"t", 4}};
     const berth_shape_key below = {negative, 2};
-    assert_fails(
-        berth_step_model_begin(f.model, &below, &outlook), BERTH_ERR_INVALID_ARGUMENT, "-3");
+    assert_fails(berth_step_model_begin(f.model, &below, &branches, &outlook),
+                 BERTH_ERR_INVALID_ARGUMENT,
+                 "-3");
     assert_null(outlook.placement);
     berth_binding many[100];
     for (int i = 0; i < 100; i++)
         many[i] = (berth_binding){"x", i};
     const berth_shape_key too_many = {many, 100};
-    assert_fails(
-        berth_step_model_begin(f.model, &too_many, &outlook), BERTH_ERR_INVALID_ARGUMENT, "64");
+    assert_fails(berth_step_model_begin(f.model, &too_many, &branches, &outlook),
+                 BERTH_ERR_INVALID_ARGUMENT,
+                 "64");
     fixture_fini(&f);
 }
 
@@ -577,13 +584,14 @@ static void shapes_within_a_quantum_share_their_addresses(void** state) {
     const berth_binding first[] = {{"s", 1025}}, last[] = {{"s", 1040}}, next[] = {{"s", 1041}};
     const berth_shape_key keys[] = {{first, 1}, {last, 1}, {next, 1}};
     berth_outlook outlooks[3];
+    berth_branches branches[3];
     for (int i = 0; i < 3; i++)
-        assert_ok(berth_step_model_begin(f.model, &keys[i], &outlooks[i]));
+        assert_ok(berth_step_model_begin(f.model, &keys[i], &branches[i], &outlooks[i]));
     assert_ptr_equal(outlooks[0].placement, outlooks[1].placement);
     assert_ptr_not_equal(outlooks[0].placement, outlooks[2].placement);
     assert_true(outlooks[0].placement->places[0].bytes >= 1040 * 400);
     for (int i = 0; i < 3; i++)
-        berth_step_model_abandon(f.model, outlooks[i].placement);
+        berth_step_model_abandon(f.model, &branches[i]);
     fixture_fini(&f);
 }
 

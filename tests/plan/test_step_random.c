@@ -224,14 +224,16 @@ static void a_memo_hit_allocates_nothing(void** state) {
     const berth_binding bindings[] = {{"t", 70}, {"constant", 3}};
     const berth_shape_key key = {bindings, 2};
     berth_outlook outlook;
-    assert_ok(berth_step_model_begin(model, &key, &outlook));
-    berth_step_model_abandon(model, outlook.placement);
+    berth_branches branches;
+    assert_ok(berth_step_model_begin(model, &key, &branches, &outlook));
+    berth_step_model_abandon(model, &branches);
     const uint64_t calls = berth_host_query_alloc_calls(host);
     for (int i = 0; i < 10; i++) {
-        assert_ok(berth_step_model_begin(model, &key, &outlook));
+        assert_ok(berth_step_model_begin(model, &key, &branches, &outlook));
         assert_non_null(outlook.placement);
         berth_run_report report = {.result = BERTH_RUN_HIT,
                                    .placement = outlook.placement,
+                                   .branches = &branches,
                                    .allocated_bytes = outlook.placement->sum_bytes};
         berth_step_model_end(model, &key, &report);
     }
@@ -259,8 +261,11 @@ static void run_steps(void* argument) {
         const berth_binding bindings[] = {{"t", t}};
         const berth_shape_key key = {bindings, 1};
         berth_outlook outlook;
-        if (berth_step_model_begin(task->model, &key, &outlook) != BERTH_OK) task->failed = true;
-        berth_run_report report = {.result = BERTH_RUN_RECORDED, .trace = &tape.trace};
+        berth_branches branches;
+        if (berth_step_model_begin(task->model, &key, &branches, &outlook) != BERTH_OK)
+            task->failed = true;
+        berth_run_report report = {
+            .result = BERTH_RUN_RECORDED, .branches = &branches, .trace = &tape.trace};
         if (outlook.placement != NULL) {
             if (!berth_placement_is_valid(outlook.placement)) task->failed = true;
             for (uint32_t v = 0; v < tape.trace.values.count; v++)

@@ -55,7 +55,8 @@ static void compare_at(berth_step_model* model,
     const berth_shape_key key = {bindings, 3};
     const berth_trace_setting settings[] = {{"tokens.0", t}, {"a, _b_", total}};
     berth_outlook outlook;
-    assert_ok(berth_step_model_begin(model, &key, &outlook));
+    berth_branches branches;
+    assert_ok(berth_step_model_begin(model, &key, &branches, &outlook));
     assert_non_null(outlook.placement);
     berth_problem* problem = problem_kit_make(file, 0, settings, 2);
     const berth_pack_result result = problem_kit_solve(problem);
@@ -63,7 +64,7 @@ static void compare_at(berth_step_model* model,
     assert_true(result.peak <= outlook.placement->peak_bytes);
     assert_int_equal(berth_problem_query_kind(problem), outlook.kind);
     berth_problem_destroy(problem);
-    berth_step_model_abandon(model, outlook.placement);
+    berth_step_model_abandon(model, &branches);
 }
 
 static void a_step_read_back_plans_as_the_step_does_at_any_shape(void** state) {
