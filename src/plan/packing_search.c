@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for packings that no greedy rule finds: many short runs of a depth-first search, each
-// with another capacity, another order of items and another focus, since the time that one run
+// with another capacity and another order of items, since the time that one run
 // takes has no useful bound. What runs learn about troublesome sections is kept.
 // Source: restarts against heavy-tailed run times as in Gomes, Selman and Kautz 1998, "Boosting
 //         combinatorial search through randomization"; weights of failures as in Boussemart et al.
@@ -10,10 +10,14 @@
 
 #include "plan/packing_search_internal.h"
 
-/// Nodes of the first runs.
-#define FIRST_LIMIT 1000u
-/// Runs after which the limit has grown by FIRST_LIMIT.
-#define RUNS_PER_LIMIT 12u
+/// Failures that end the shortest runs.
+#define SHORTEST_RUN UINT64_C(50)
+/// Items move by up to one part in so many of their number when an order is shuffled.
+#define SHUFFLE_SHARE 10u
+/// A peak that is further above the bound than this share of it is far away.
+#define FAR_SHARE 4u
+/// Runs after which the bound is seldom tried any more.
+#define HOPEFUL_RUNS 2048u
 
 typedef struct search {
     berth_packer* packer;
@@ -68,11 +72,11 @@ static void sort_by(search* self,
     berth_sort_entries(packer->entries, packer->entries_swap, packer->count);
 }
 
-/// Moves items up to a tenth of their number, by chance.
+/// Moves items a little, by chance.
 static void shuffle_a_little(search* self) {
     berth_packer* packer = self->packer;
     for (uint32_t k = 0; k < packer->count; k++)
-        packer->entries[k].key = (uint64_t)k * 10 + next_random(self) % packer->count;
+        packer->entries[k].key = (uint64_t)k * SHUFFLE_SHARE + next_random(self) % packer->count;
     berth_sort_entries(packer->entries, packer->entries_swap, packer->count);
 }
 
@@ -93,16 +97,37 @@ static void set_order(search* self, base_order order, bool shuffled) {
     berth_packing_tree_set_order(&self->tree, packer->order);
 }
 
-// ---- Capacities.
+// ---- Runs.
 
-/// The next capacity to be tried, in units; below the best peak, and at least the bound.
-static int64_t choose_capacity(const search* self) {
+/// Every fourth run tries a capacity between the bound and the best peak, every second one as long
+/// as that is far away, and three of four once there is little hope; the others try the bound.
+static bool is_between(const search* self) {
+    const uint64_t bound = self->packer->lower_bound;
+    if (self->packer->peak - bound > bound / FAR_SHARE) return self->round % 2 == 1;
+    return (self->round % 4 == 1) != (self->round >= HOPEFUL_RUNS);
+}
+
+/// The capacity of the next run, in units; below the best peak, and at least the bound.
+static int64_t choose_capacity(const search* self, bool between) {
     const uint64_t unit = self->sections.unit;
     const uint64_t bound = (self->packer->lower_bound + unit - 1) / unit;
     const uint64_t below = (self->packer->peak - 1) / unit;
-    if (below <= bound || self->round % 2 == 0) return (int64_t)bound;
+    if (below <= bound || !between) return (int64_t)bound;
     const uint64_t way = (uint64_t)((double)(below - bound) * self->share);
     return (int64_t)(bound + (way < below - bound ? way : below - bound));
+}
+
+/// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...
+/// Source: Luby, Sinclair and Zuckerman 1993, "Optimal speedup of Las Vegas algorithms".
+static uint64_t luby(uint64_t round) {
+    uint64_t whole = 1;
+    while (whole < round + 1)
+        whole = 2 * whole + 1;
+    while (whole != round + 1) {
+        whole /= 2;
+        round %= whole;
+    }
+    return (whole + 1) / 2;
 }
 
 static void take(search* self) {
@@ -115,14 +140,13 @@ static void take(search* self) {
     berth_packer_keep(packer, peak);
 }
 
-static void learn(search* self, berth_packing_outcome outcome, int64_t capacity) {
+static void learn(search* self, berth_packing_outcome outcome, int64_t capacity, bool between) {
     const uint64_t above = ((uint64_t)capacity + 1) * self->sections.unit;
     if (outcome == BERTH_PACKING_FOUND) take(self);
     if (outcome == BERTH_PACKING_NONE && above > self->packer->lower_bound)
         self->packer->lower_bound = above;
-    if (self->round % 2 == 0) return;
-    if (outcome == BERTH_PACKING_FOUND) self->share *= 0.7;
-    if (outcome == BERTH_PACKING_STOPPED) self->share += (1 - self->share) * 0.1;
+    if (between && outcome == BERTH_PACKING_FOUND) self->share *= 0.7;
+    if (between && outcome == BERTH_PACKING_STOPPED) self->share += (1 - self->share) * 0.1;
 }
 
 static void run_all(search* self) {
@@ -131,16 +155,15 @@ static void run_all(search* self) {
     self->random = self->budget->options->seed;
     while (packer->peak > packer->enough && packer->peak > packer->lower_bound &&
            !self->budget->over) {
-        const int64_t capacity = choose_capacity(self);
-        const uint64_t turn = self->round / 2;
-        self->tree.capacity = capacity;
-        self->tree.focus = turn % 4 == 3 ? BERTH_PACKING_FOCUS_TIGHT : BERTH_PACKING_FOCUS_TROUBLE;
-        set_order(self, (base_order)(turn % BASE_ORDER_COUNT), turn >= BASE_ORDER_COUNT);
-        const uint64_t limit = FIRST_LIMIT * (1 + self->round / RUNS_PER_LIMIT);
+        const bool between = is_between(self);
+        self->tree.capacity = choose_capacity(self, between);
+        set_order(
+            self, (base_order)(self->round % BASE_ORDER_COUNT), self->round >= BASE_ORDER_COUNT);
+        const uint64_t limit = SHORTEST_RUN * luby(self->round);
         const berth_packing_outcome outcome =
             berth_packing_tree_run(&self->tree, limit, self->budget, packer);
         if (outcome == BERTH_PACKING_NO_MEMORY) return;
-        learn(self, outcome, capacity);
+        learn(self, outcome, self->tree.capacity, between);
         self->round++;
     }
 }

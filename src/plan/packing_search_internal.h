@@ -35,15 +35,6 @@ typedef struct berth_packing_sections {
 bool berth_packing_sections_init(berth_packing_sections* self, berth_packer* packer);
 void berth_packing_sections_fini(berth_packing_sections* self, const berth_host* host);
 
-/// Which section is decided next, among those with a lowest floor that is not higher than their
-/// neighbours'.
-typedef enum berth_packing_focus {
-    BERTH_PACKING_FOCUS_LOWEST,  ///< the lowest floor, then the least slack
-    BERTH_PACKING_FOCUS_TIGHT,   ///< the least slack, then the lowest floor
-    BERTH_PACKING_FOCUS_TROUBLE, ///< the least slack for the failures it has seen
-    BERTH_PACKING_FOCUS_COUNT,
-} berth_packing_focus;
-
 typedef enum berth_packing_outcome {
     BERTH_PACKING_FOUND,
     BERTH_PACKING_NONE,    ///< there is no such packing
@@ -72,7 +63,6 @@ typedef struct berth_packing_tree {
     const berth_packing_sections* sections;
     const berth_host* host;
     int64_t capacity;
-    berth_packing_focus focus;
     uint32_t* members; ///< the lists of the sections' items, the most promising first
     uint32_t* rank;    ///< [items] their order in the lists
     double* trouble;   ///< [sections] failures seen; kept between runs
@@ -88,10 +78,10 @@ typedef struct berth_packing_tree {
     uint32_t open_count;
     int64_t* offset; ///< [items] of those placed
 
-    int64_t* least;  ///< [sections] scratch
-    uint32_t failed; ///< the section that showed the last failure
-    uint64_t work;   ///< done since the budget was told, in steps
-    void* block;     ///< holds the arrays above
+    uint32_t* witness; ///< [sections] an item that began low enough when last looked at
+    uint32_t failed;   ///< the section that showed the last failure
+    uint64_t work;     ///< done since the budget was told, in steps
+    void* block;       ///< holds the arrays above
 
     berth_packing_undo* log;
     size_t log_count, log_size;
@@ -110,8 +100,8 @@ void berth_packing_tree_fini(berth_packing_tree* self);
 /// Lists the items of every section in the sequence of `order`, [items], the most promising first.
 void berth_packing_tree_set_order(berth_packing_tree* self, const uint32_t* order);
 
-/// Looks for a packing within `self->capacity`, starting from nothing. Ends after `limit` nodes at
-/// the latest. Found: `self->offset` is the packing.
+/// Looks for a packing within `self->capacity`, starting from nothing. Ends after `limit` failures
+/// at the latest. Found: `self->offset` is the packing.
 berth_packing_outcome berth_packing_tree_run(berth_packing_tree* self,
                                              uint64_t limit,
                                              berth_packing_budget* budget,

@@ -24,12 +24,12 @@ static size_t lay_out(berth_packing_tree* self, char* block) {
     self->solid = (int64_t*)(void*)carve(block, &total, s, sizeof(int64_t));
     self->rest = (int64_t*)(void*)carve(block, &total, s, sizeof(int64_t));
     self->top = (int64_t*)(void*)carve(block, &total, s, sizeof(int64_t));
-    self->least = (int64_t*)(void*)carve(block, &total, s + 1, sizeof(int64_t));
     self->trouble = (double*)(void*)carve(block, &total, s, sizeof(double));
     self->low = (int64_t*)(void*)carve(block, &total, n, sizeof(int64_t));
     self->offset = (int64_t*)(void*)carve(block, &total, n, sizeof(int64_t));
     self->open = (uint32_t*)(void*)carve(block, &total, n, sizeof(uint32_t));
     self->open_at = (uint32_t*)(void*)carve(block, &total, n, sizeof(uint32_t));
+    self->witness = (uint32_t*)(void*)carve(block, &total, s, sizeof(uint32_t));
     self->rank = (uint32_t*)(void*)carve(block, &total, n, sizeof(uint32_t));
     self->members = (uint32_t*)(void*)carve(block, &total, self->sections->at[s], sizeof(uint32_t));
     return total;
@@ -130,6 +130,7 @@ static void reset(berth_packing_tree* self) {
         self->floor[s] = self->solid[s] = 0;
         self->rest[s] = sections->total[s];
         self->top[s] = -1;
+        self->witness[s] = self->members[sections->at[s]];
     }
     for (uint32_t i = 0; i < sections->item_count; i++) {
         self->low[i] = 0;
@@ -141,49 +142,27 @@ static void reset(berth_packing_tree* self) {
 
 // ---- Bounds.
 
-/// What is left in a section begins no lower than the lowest of its items can.
+/// Something left in each section begins low enough for all the rest of it. The one that did last
+/// time is asked first.
 static bool fits_above_lowest(berth_packing_tree* self) {
     const berth_packing_sections* sections = self->sections;
-    int64_t* least = self->least;
-    for (uint32_t s = 0; s < sections->count; s++)
-        least[s] = INT64_MAX;
-    for (uint32_t k = 0; k < self->open_count; k++) {
-        const uint32_t item = self->open[k];
-        const int64_t low = self->low[item];
-        for (uint32_t s = sections->from[item]; s < sections->to[item]; s++)
-            least[s] = low < least[s] ? low : least[s];
-    }
     for (uint32_t s = 0; s < sections->count; s++) {
-        if (self->rest[s] == 0 || least[s] + self->rest[s] <= self->capacity) continue;
-        self->failed = s;
-        return false;
+        const int64_t highest = self->capacity - self->rest[s];
+        const uint32_t last = self->witness[s];
+        if (self->rest[s] == 0 || (self->low[last] <= highest && is_open(self, last))) continue;
+        const uint32_t end = sections->at[s + 1];
+        uint32_t k = sections->at[s];
+        while (k < end &&
+               (self->low[self->members[k]] > highest || !is_open(self, self->members[k])))
+            k++;
+        self->work += k - sections->at[s];
+        if (k == end) {
+            self->failed = s;
+            return false;
+        }
+        self->witness[s] = self->members[k];
     }
     return true;
-}
-
-/// All items of a section that cannot begin below `height` lie above it.
-static bool fits_above(berth_packing_tree* self, int64_t height) {
-    const berth_packing_sections* sections = self->sections;
-    int64_t* change = self->least;
-    memset(change, 0, (sections->count + 1) * sizeof *change);
-    for (uint32_t k = 0; k < self->open_count; k++) {
-        const uint32_t item = self->open[k];
-        if (self->low[item] < height) continue;
-        change[sections->from[item]] += sections->size[item];
-        change[sections->to[item]] -= sections->size[item];
-    }
-    int64_t above = 0;
-    for (uint32_t s = 0; s < sections->count; s++) {
-        above += change[s];
-        if (above == 0 || height + above <= self->capacity) continue;
-        self->failed = s;
-        return false;
-    }
-    return true;
-}
-
-static bool is_hopeful(berth_packing_tree* self, int64_t height) {
-    return fits_above_lowest(self) && fits_above(self, height);
 }
 
 // ---- Decisions.
@@ -205,7 +184,7 @@ static bool place(berth_packing_tree* self, uint32_t item) {
         const uint32_t other = sections->near[k];
         if (self->low[other] < height && is_open(self, other)) set(self, &self->low[other], height);
     }
-    return is_hopeful(self, height);
+    return fits_above_lowest(self);
 }
 
 /// Where the next item of a section begins if none begins on its floor: where one begins anyway,
@@ -257,22 +236,14 @@ static bool lift(berth_packing_tree* self, uint32_t section, int64_t floor) {
         if (self->low[item] < next) set(self, &self->low[item], next);
         if (fits_into_gap(self, item)) return false;
     }
-    return is_hopeful(self, next);
+    return fits_above_lowest(self);
 }
 
-/// How soon a section should be decided: smaller is sooner.
+/// How soon a section should be decided: the less slack, and the more failures it has shown, the
+/// sooner. Smaller is sooner.
 static double urgency(const berth_packing_tree* self, uint32_t section) {
     const int64_t slack = self->capacity - self->floor[section] - self->rest[section];
-    switch (self->focus) {
-    case BERTH_PACKING_FOCUS_LOWEST:
-        return (double)self->floor[section];
-    case BERTH_PACKING_FOCUS_TIGHT:
-        return (double)slack;
-    case BERTH_PACKING_FOCUS_TROUBLE:
-    case BERTH_PACKING_FOCUS_COUNT:
-    default:
-        return ((double)slack + 1) / self->trouble[section];
-    }
+    return ((double)slack + 1) / self->trouble[section];
 }
 
 /// The section to be decided next. None: everything is placed.
@@ -378,14 +349,15 @@ berth_packing_outcome berth_packing_tree_run(berth_packing_tree* self,
                 take_back(self, &self->decisions[--depth]);
                 continue;
             }
-            self->work += self->open_count;
+            self->work += self->open_count / 2;
             const uint64_t steps = 1 + self->work / WORK_PER_STEP;
             self->work %= WORK_PER_STEP;
-            if (limit-- == 0 ||
+            if (limit == 0 ||
                 !berth_packing_budget_spend(budget, steps, packer->peak, packer->lower_bound))
                 return BERTH_PACKING_STOPPED;
             if (take_next(self, decision)) break;
             self->trouble[self->failed] += 1;
+            limit--;
             take_back(self, decision);
         }
         choice_count = self->decisions[depth].last;
