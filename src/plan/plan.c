@@ -413,6 +413,18 @@ static berth_status repack(berth_plan_workspace* self,
     return BERTH_OK;
 }
 
+/// True if a quick packing of this shape alone may be clearly better than the plan: it needs more
+/// than a little above the bound, and where a search has been at the plan's corner in vain, more
+/// than there.
+static bool may_pack_better(const berth_plan* plan, const berth_placement* shown) {
+    if (shown->peak_bytes / REPACK_NUMERATOR <= shown->lower_bound_bytes / REPACK_DENOMINATOR)
+        return false;
+    if (plan->searches == 0) return true;
+    const double corner = (double)plan->peak_bytes / (double)plan->lower_bound_bytes;
+    const double here = (double)shown->peak_bytes / (double)shown->lower_bound_bytes;
+    return here * REPACK_DENOMINATOR > corner * REPACK_NUMERATOR;
+}
+
 bool berth_plan_measure(berth_plan_workspace* self,
                         const berth_path* path,
                         const berth_plan* plan,
@@ -445,8 +457,7 @@ berth_status berth_plan_place(berth_plan_workspace* self,
     } else {
         shown.peak_bytes = measure_peak(self, path, self->offsets);
         // Without memory for a better packing the plan's own stands.
-        if (shown.peak_bytes / REPACK_NUMERATOR > shown.lower_bound_bytes / REPACK_DENOMINATOR)
-            (void)repack(self, path, &shown, &own);
+        if (may_pack_better(plan, &shown)) (void)repack(self, path, &shown, &own);
     }
     berth_plan_placement* made =
         freeze(self, version, &shown, answer, own ? self->other_offsets : self->offsets);

@@ -90,6 +90,13 @@ static void a_shape_far_from_the_plans_is_packed_by_itself_where_that_is_better(
     berth_plan_placement* placement = place(&f);
     assert_int_equal(placement->shown.peak_bytes, placement->shown.lower_bound_bytes);
     berth_plan_placement_release(placement, f.tape.host);
+    // Where a search has left as much at the corner, the plan's own places stand.
+    f.plan->searches = 1;
+    f.plan->peak_bytes = 640;
+    set_sizes(&f, 64, 6400, 64, 6400);
+    placement = place(&f);
+    assert_int_equal(placement->places[0].offset, 6400);
+    berth_plan_placement_release(placement, f.tape.host);
     fixture_fini(&f);
 }
 
