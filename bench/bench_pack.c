@@ -3,6 +3,8 @@
 // thread, without a capacity being told, and the cheapest order alone as problems grow.
 //
 // usage: bench-pack [--json FILE] [--only NAME|growth] [--tier NAME] [--seconds N] [--data FOLDER]
+//                   [FILE...]
+// With FILEs, packing problems as CSV, these are packed instead of the public ones.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "berth/pack.h"
+#include "berth/trace.h"
 #include "kit/median.h"
 #include "plan/packing.h"
 
@@ -27,14 +30,14 @@ typedef enum group {
     GROUP_OTHER,
 } group;
 
-typedef struct public_problem {
-    const char* file;
+typedef struct bench_problem {
+    const char* file; ///< below the folder of data, or as given
     const char* name;
     group group;
     double improve_s; ///< budget of the third tier
-} public_problem;
+} bench_problem;
 
-static const public_problem problems[] = {
+static const bench_problem public_problems[] = {
     {"minimalloc/challenging/A.1048576.csv", "A.1048576", GROUP_TIGHT, 2},
     {"minimalloc/challenging/B.1048576.csv", "B.1048576", GROUP_TIGHT, 2},
     {"minimalloc/challenging/C.1048576.csv", "C.1048576", GROUP_TIGHT, 2},
@@ -68,7 +71,16 @@ typedef struct bench_options {
     const char* tier;
     const char* data;
     double seconds; ///< budget of the third tier; 0: each problem's own
+    char** files;   ///< [file_count]; none: the public problems
+    size_t file_count;
 } bench_options;
+
+/// All that is packed and how that went.
+typedef struct bench_run {
+    bench_problem* problems; ///< [count]
+    row (*rows)[TIERS];      ///< [count]
+    size_t count;
+} bench_run;
 
 static void die(const char* what, const char* which) {
     fprintf(stderr, "bench-pack: %s %s: %s\n", what, which, berth_last_error());
@@ -81,27 +93,16 @@ static void* checked_realloc(void* block, size_t bytes) {
     return memory;
 }
 
-/// Reads the columns id, lower, upper, size.
-static berth_interval* load(const char* path, size_t* out_count) {
-    FILE* file = fopen(path, "r");
-    if (file == NULL) {
-        fprintf(stderr, "bench-pack: cannot read %s\n", path);
-        exit(1);
-    }
-    berth_interval* items = NULL;
-    size_t count = 0, room = 0;
-    char line[512];
-    for (bool header = true; fgets(line, sizeof line, file) != NULL; header = false) {
-        char* at = strchr(line, ',');
-        if (header || at == NULL) continue;
-        if (count == room) items = checked_realloc(items, (room = room * 2 + 64) * sizeof *items);
-        items[count].start = (uint32_t)strtoul(at + 1, &at, 10);
-        items[count].end = (uint32_t)strtoul(at + 1, &at, 10);
-        items[count++].size = strtoull(at + 1, &at, 10);
-    }
-    fclose(file);
-    *out_count = count;
-    return items;
+/// The file's name without folder and last suffix.
+static char* name_of(const char* path) {
+    const char* slash = strrchr(path, '/');
+    const char* begin = slash != NULL ? slash + 1 : path;
+    const char* dot = strrchr(begin, '.');
+    const size_t length = dot != NULL ? (size_t)(dot - begin) : strlen(begin);
+    char* name = checked_realloc(NULL, length + 1);
+    memcpy(name, begin, length);
+    name[length] = '\0';
+    return name;
 }
 
 static void check(const berth_pack_problem* problem,
@@ -150,12 +151,16 @@ static void print_row(const char* name, tier at, const row* r) {
     fflush(stdout);
 }
 
-static void run_problem(const public_problem* p, const bench_options* options, row* rows) {
+static void run_problem(const bench_problem* p, const bench_options* options, row* rows) {
     char path[1024];
-    snprintf(path, sizeof path, "%s/%s", options->data, p->file);
-    size_t count;
-    berth_interval* items = load(path, &count);
-    const berth_pack_problem problem = {.intervals = items, .count = count};
+    const bool given = options->file_count > 0;
+    snprintf(path, sizeof path, "%s%s%s", given ? "" : options->data, given ? "" : "/", p->file);
+    berth_trace_file* file;
+    berth_problem* loaded;
+    if (berth_trace_file_read(path, &file) != BERTH_OK ||
+        berth_problem_create(file, 0, NULL, 0, &loaded) != BERTH_OK)
+        die("cannot read", p->name);
+    const berth_pack_problem* problem = berth_problem_query_pack(loaded);
     const double seconds = options->seconds > 0 ? options->seconds : p->improve_s;
     const berth_pack_options budgets[TIERS] = {
         [TIER_QUICK50] = {.budget_ns = UINT64_C(50000000)},
@@ -163,23 +168,24 @@ static void run_problem(const public_problem* p, const bench_options* options, r
     };
     for (int at = 0; at < TIERS; at++) {
         if (options->tier != NULL && strcmp(options->tier, tier_names[at]) != 0) continue;
-        measure(&problem, at == TIER_QUICK ? NULL : &budgets[at], p->name, &rows[at]);
+        measure(problem, at == TIER_QUICK ? NULL : &budgets[at], p->name, &rows[at]);
         print_row(p->name, (tier)at, &rows[at]);
     }
-    free(items);
+    berth_problem_destroy(loaded);
+    berth_trace_file_destroy(file);
 }
 
-static void summarise(row rows[][TIERS]) {
+static void summarise(const bench_run* run) {
     printf("\n");
     for (int at = 0; at < TIERS; at++) {
         double logs = 0, tight_s = 0, slowest_s = 0;
         int eleven = 0, tight = 0, proved = 0;
-        for (size_t k = 0; k < COUNT(problems); k++) {
-            const row* r = &rows[k][at];
-            if (!r->there || problems[k].group == GROUP_OTHER) continue;
+        for (size_t k = 0; k < run->count; k++) {
+            const row* r = &run->rows[k][at];
+            if (!r->there || run->problems[k].group == GROUP_OTHER) continue;
             logs += log((double)r->result.peak / (double)r->result.lower_bound);
             eleven++;
-            if (problems[k].group != GROUP_TIGHT) continue;
+            if (run->problems[k].group != GROUP_TIGHT) continue;
             tight++;
             proved += r->result.proved;
             tight_s += r->cpu_s;
@@ -199,22 +205,22 @@ static void summarise(row rows[][TIERS]) {
     }
 }
 
-static int write_json(const char* path, row rows[][TIERS]) {
+static int write_json(const char* path, const bench_run* run) {
     FILE* out = fopen(path, "w");
     if (out == NULL) {
         fprintf(stderr, "bench-pack: cannot write %s\n", path);
         return 1;
     }
     const char* between = "[";
-    for (size_t k = 0; k < COUNT(problems); k++)
+    for (size_t k = 0; k < run->count; k++)
         for (int at = 0; at < TIERS; at++) {
-            const row* r = &rows[k][at];
+            const row* r = &run->rows[k][at];
             if (!r->there) continue;
             fprintf(out,
                     "%s\n  {\"problem\": \"%s\", \"buffers\": %zu, \"lower_bound\": %llu, "
                     "\"peak\": %llu, \"proved\": %s, \"cpu_s\": %.6f, \"tier\": \"%s\"}",
                     between,
-                    problems[k].name,
+                    run->problems[k].name,
                     r->buffers,
                     (unsigned long long)r->result.lower_bound,
                     (unsigned long long)r->result.peak,
@@ -284,7 +290,8 @@ static void print_growth(void) {
 }
 
 static bool parse(int count, char** arguments, bench_options* options) {
-    for (int i = 1; i < count; i += 2) {
+    int i = 1;
+    for (; i < count && strncmp(arguments[i], "--", 2) == 0; i += 2) {
         if (i + 1 >= count) return false;
         const char* value = arguments[i + 1];
         if (strcmp(arguments[i], "--json") == 0) {
@@ -301,7 +308,23 @@ static bool parse(int count, char** arguments, bench_options* options) {
             return false;
         }
     }
+    options->files = arguments + i;
+    options->file_count = (size_t)(count - i);
     return options->seconds >= 0;
+}
+
+/// The public problems, or those of the files that were given.
+static bench_run prepare(const bench_options* options) {
+    const size_t count = options->file_count > 0 ? options->file_count : COUNT(public_problems);
+    bench_run run = {.count = count};
+    run.problems = checked_realloc(NULL, count * sizeof *run.problems);
+    run.rows = checked_realloc(NULL, count * sizeof *run.rows);
+    memset(run.rows, 0, count * sizeof *run.rows);
+    if (options->file_count == 0) memcpy(run.problems, public_problems, sizeof public_problems);
+    for (size_t k = 0; k < options->file_count; k++)
+        run.problems[k] =
+            (bench_problem){options->files[k], name_of(options->files[k]), GROUP_OTHER, 2};
+    return run;
 }
 
 int main(int argument_count, char** arguments) {
@@ -315,10 +338,10 @@ int main(int argument_count, char** arguments) {
     if (!parse(argument_count, arguments, &options)) {
         fprintf(stderr,
                 "usage: bench-pack [--json FILE] [--only NAME|growth] [--tier NAME] [--seconds N] "
-                "[--data FOLDER]\n");
+                "[--data FOLDER] [FILE...]\n");
         return 2;
     }
-    static row rows[COUNT(problems)][TIERS];
+    const bench_run run = prepare(&options);
     printf("%-10s %-8s %7s %14s %14s %8s %-6s %10s %13s %12s\n",
            "problem",
            "tier",
@@ -330,11 +353,11 @@ int main(int argument_count, char** arguments) {
            "CPU s",
            "reuse bytes",
            "steps");
-    for (size_t k = 0; k < COUNT(problems); k++)
-        if (options.only == NULL || strcmp(options.only, problems[k].name) == 0)
-            run_problem(&problems[k], &options, rows[k]);
-    summarise(rows);
-    const bool all = options.only == NULL && options.tier == NULL;
+    for (size_t k = 0; k < run.count; k++)
+        if (options.only == NULL || strcmp(options.only, run.problems[k].name) == 0)
+            run_problem(&run.problems[k], &options, run.rows[k]);
+    summarise(&run);
+    const bool all = options.only == NULL && options.tier == NULL && options.file_count == 0;
     if (all || (options.only != NULL && strcmp(options.only, "growth") == 0)) print_growth();
-    return options.json == NULL ? 0 : write_json(options.json, rows);
+    return options.json == NULL ? 0 : write_json(options.json, &run);
 }
