@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/numbers.h"
 #include "memory/poison.h"
 #include "memory/pool_internal.h"
 
@@ -320,20 +321,15 @@ uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size) {
     return berth_try_round_up(size, pool->granule_bytes, &bytes) ? bytes : UINT64_MAX;
 }
 
-static uint64_t add_saturated(uint64_t a, uint64_t b) {
-    uint64_t sum;
-    return berth_add_u64(a, b, &sum) ? sum : UINT64_MAX;
-}
-
 /// Adds a block that lies in an extent of its own.
 static void demand_extent(const berth_pool* pool, berth_pool_demand* demand, uint64_t size) {
     const uint64_t bytes = berth_pool_query_worst_growth(pool, size);
     if (size > pool->granule_bytes / MEDIUM_SHARE) {
-        demand->large_bytes = add_saturated(demand->large_bytes, bytes);
+        demand->large_bytes = berth_add_saturated_u64(demand->large_bytes, bytes);
         ++demand->large_count;
         return;
     }
-    demand->medium_bytes = add_saturated(demand->medium_bytes, bytes);
+    demand->medium_bytes = berth_add_saturated_u64(demand->medium_bytes, bytes);
     ++demand->medium_count;
     if (size > demand->largest_medium) demand->largest_medium = size;
 }
@@ -364,7 +360,7 @@ static uint64_t packed_growth(const berth_pool* pool,
     const uint64_t windows = 3 * (count - 1 + other_count);
     if (windows > (uint64_t)INT64_MAX / window) return UINT64_MAX;
     const uint64_t bytes = berth_round_down(windows * window, pool->granule_bytes);
-    return add_saturated(bytes + pool->granule_bytes, other_bytes);
+    return berth_add_saturated_u64(bytes + pool->granule_bytes, other_bytes);
 }
 
 uint64_t berth_pool_demand_bytes(const berth_pool* pool, const berth_pool_demand* demand) {
@@ -376,11 +372,12 @@ uint64_t berth_pool_demand_bytes(const berth_pool* pool, const berth_pool_demand
         if (slabs > demand->small_count) slabs = demand->small_count;
         window = pool->slabs.classes[demand->largest_class].slab_bytes;
     }
-    const uint64_t apart = packed_growth(pool,
-                                         slabs,
-                                         window,
-                                         demand->medium_count + demand->large_count,
-                                         add_saturated(demand->medium_bytes, demand->large_bytes));
+    const uint64_t apart =
+        packed_growth(pool,
+                      slabs,
+                      window,
+                      demand->medium_count + demand->large_count,
+                      berth_add_saturated_u64(demand->medium_bytes, demand->large_bytes));
     if (demand->largest_medium > window) window = demand->largest_medium;
     const uint64_t together = packed_growth(
         pool, slabs + demand->medium_count, window, demand->large_count, demand->large_bytes);

@@ -2,22 +2,14 @@
 // Fits and evaluates forms of bytes.
 #include "plan/byte_form.h"
 
-#include "base/checked.h"
-
-static uint64_t add_saturated(uint64_t a, uint64_t b) {
-    uint64_t sum;
-    return berth_add_u64(a, b, &sum) ? sum : UINT64_MAX;
-}
-
-static uint64_t mul_saturated(uint64_t a, uint64_t b) {
-    uint64_t product;
-    return berth_mul_u64(a, b, &product) ? product : UINT64_MAX;
-}
+#include "base/numbers.h"
 
 uint64_t berth_byte_form_value(const berth_byte_form* form, uint64_t length) {
-    const uint64_t square = mul_saturated(mul_saturated(form->square, length), length);
-    return add_saturated(form->constant,
-                         add_saturated(mul_saturated(form->linear, length), square));
+    const uint64_t square =
+        berth_mul_saturated_u64(berth_mul_saturated_u64(form->square, length), length);
+    return berth_add_saturated_u64(
+        form->constant,
+        berth_add_saturated_u64(berth_mul_saturated_u64(form->linear, length), square));
 }
 
 uint64_t berth_byte_form_set_value(const berth_byte_form_set* set, uint64_t length) {

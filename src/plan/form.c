@@ -2,25 +2,13 @@
 // Evaluates forms. What does not fit its type saturates: it can only be planned too large.
 #include "plan/form.h"
 
-#include "base/checked.h"
+#include "base/numbers.h"
 
 /// All values that something may have.
 typedef struct stretch {
     int64_t low;
     int64_t high;
 } stretch;
-
-static int64_t add_saturated(int64_t a, int64_t b) {
-    int64_t sum;
-    if (berth_add_i64(a, b, &sum)) return sum;
-    return a > 0 ? INT64_MAX : INT64_MIN;
-}
-
-static int64_t mul_saturated(int64_t a, int64_t b) {
-    int64_t product;
-    if (berth_mul_i64(a, b, &product)) return product;
-    return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
-}
 
 /// ceil(x / unit); what has saturated stays so.
 static int64_t ceil_quotient(int64_t x, uint32_t unit) {
@@ -31,8 +19,8 @@ static int64_t ceil_quotient(int64_t x, uint32_t unit) {
 static int64_t at_least_zero(int64_t x) { return x > 0 ? x : 0; }
 
 static stretch scaled(stretch x, int64_t scale) {
-    const int64_t a = mul_saturated(x.low, scale);
-    const int64_t b = mul_saturated(x.high, scale);
+    const int64_t a = berth_mul_saturated_i64(x.low, scale);
+    const int64_t b = berth_mul_saturated_i64(x.high, scale);
     return scale >= 0 ? (stretch){a, b} : (stretch){b, a};
 }
 
@@ -56,8 +44,8 @@ static stretch sum_over(const berth_form_factor* factor,
     for (uint8_t i = 0; i < factor->count; i++) {
         const uint16_t symbol = factor->symbols[i];
         const stretch term = scaled((stretch){first[symbol], last[symbol]}, factor->scales[i]);
-        sum.low = add_saturated(sum.low, term.low);
-        sum.high = add_saturated(sum.high, term.high);
+        sum.low = berth_add_saturated_i64(sum.low, term.low);
+        sum.high = berth_add_saturated_i64(sum.high, term.high);
     }
     return sum;
 }
@@ -71,8 +59,8 @@ static stretch factor_over(const berth_form_factor* factor,
 
 /// The padded length, or the plain one where padding costs too much to be planned for.
 static int64_t pad(int64_t plain, uint32_t unit) {
-    const int64_t padded = mul_saturated(ceil_quotient(plain, unit), (int64_t)unit);
-    return padded <= add_saturated(plain, plain / 2) ? padded : plain;
+    const int64_t padded = berth_mul_saturated_i64(ceil_quotient(plain, unit), (int64_t)unit);
+    return padded <= berth_add_saturated_i64(plain, plain / 2) ? padded : plain;
 }
 
 /// A form that pads: scale is a multiple of the factor's unit, and padding keeps the order.
@@ -89,15 +77,17 @@ static stretch product_over(const berth_form* form, const int64_t* first, const 
     stretch product = factor_over(&form->factors[0], first, last);
     for (uint8_t i = 1; i < form->factor_count; i++) {
         const stretch factor = factor_over(&form->factors[i], first, last);
-        product.low = mul_saturated(at_least_zero(product.low), at_least_zero(factor.low));
-        product.high = mul_saturated(at_least_zero(product.high), at_least_zero(factor.high));
+        product.low =
+            berth_mul_saturated_i64(at_least_zero(product.low), at_least_zero(factor.low));
+        product.high =
+            berth_mul_saturated_i64(at_least_zero(product.high), at_least_zero(factor.high));
     }
     return scaled(quotients(product, form->unit), form->scale);
 }
 
 /// The largest value over the points from `first` to `last`.
 static int64_t largest_over(const berth_form* form, const int64_t* first, const int64_t* last) {
-    const int64_t value = add_saturated(product_over(form, first, last).high, form->add);
+    const int64_t value = berth_add_saturated_i64(product_over(form, first, last).high, form->add);
     if (form->limit_kind == BERTH_FORM_AT_MOST && value > form->limit)
         return at_least_zero(form->limit);
     if (form->limit_kind == BERTH_FORM_AT_LEAST && value < form->limit)

@@ -15,13 +15,13 @@ static int64_t symbol_at(const berth_form_fitter* self, size_t sample, uint16_t 
 // ---- What all families use.
 
 bool berth_form_is_done(const berth_form_fitter* self) {
-    return self->set->count > 0 || *self->work == 0;
+    return self->set->count > 0 || !berth_form_has_work(self);
 }
 
 static bool fits(berth_form_fitter* self, const berth_form* form) {
     const berth_form_samples* samples = self->samples;
     for (size_t i = 0; i < samples->count; i++) {
-        if (*self->work == 0) return false;
+        if (!berth_form_has_work(self)) return false;
         --*self->work;
         if (berth_form_value(form, samples->bindings[i]) != samples->values[i]) return false;
     }
@@ -49,7 +49,7 @@ static bool choose_scale(berth_form_fitter* self, berth_form* form, bool fixed_a
     const berth_form_samples* samples = self->samples;
     const int64_t p0 = fixed_add ? 0 : berth_form_value(form, samples->bindings[0]);
     const int64_t v0 = fixed_add ? 0 : samples->values[0];
-    for (size_t i = 0; i<samples->count&& * self->work> 0; i++) {
+    for (size_t i = 0; i < samples->count && berth_form_has_work(self); i++) {
         --*self->work;
         const int64_t dp = berth_form_value(form, samples->bindings[i]) - p0;
         const int64_t dv = samples->values[i] - v0;
@@ -124,7 +124,7 @@ static void propose_pair_product(berth_form_fitter* self, uint16_t a, uint16_t b
 /// Sums and products of two symbols, first without a further number, then with one.
 static void propose_pairs(berth_form_fitter* self, bool number) {
     const uint16_t* symbols = self->symbols;
-    for (size_t i = 0; i<self->symbol_count&& * self->work> 0; i++) {
+    for (size_t i = 0; i < self->symbol_count && berth_form_has_work(self); i++) {
         for (size_t j = i; j < self->symbol_count; j++) {
             propose_pair_product(self, symbols[i], symbols[j], number);
             if (i == j) continue;
@@ -140,7 +140,7 @@ static void propose_numbered_pairs(berth_form_fitter* self) { propose_pairs(self
 
 static void propose_triple_sums(berth_form_fitter* self) {
     for (size_t i = 0; i < self->symbol_count; i++) {
-        for (size_t j = i + 1; j<self->symbol_count&& * self->work> 0; j++) {
+        for (size_t j = i + 1; j < self->symbol_count && berth_form_has_work(self); j++) {
             for (size_t k = j + 1; k < self->symbol_count; k++) {
                 berth_form form =
                     berth_form_of(berth_form_factor_of(self->symbols[i], self->symbols[j]));
@@ -157,7 +157,7 @@ static void propose_triple_sums(berth_form_fitter* self) {
 // ---- What others of the same step follow: the form alone is evidence enough.
 
 static void propose_known(berth_form_fitter* self) {
-    for (size_t i = 0; i<self->samples->known_count&& * self->work> 0; i++) {
+    for (size_t i = 0; i < self->samples->known_count && berth_form_has_work(self); i++) {
         berth_form form = *self->samples->known[i];
         if (form.limit_kind != BERTH_FORM_UNLIMITED || form.padding) continue;
         form.unknowns = 0;

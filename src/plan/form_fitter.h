@@ -29,6 +29,9 @@ void berth_form_propose_scaled(berth_form_fitter* self, berth_form form, bool fi
 berth_form_factor berth_form_factor_of(uint16_t a, uint16_t b);
 berth_form berth_form_of(berth_form_factor factor);
 
+/// True if there is work left to spend.
+static inline bool berth_form_has_work(const berth_form_fitter* self) { return *self->work > 0; }
+
 /// True if there is nothing left to do: something was found, or the work is used up.
 bool berth_form_is_done(const berth_form_fitter* self);
 

@@ -19,7 +19,7 @@ static void propose_both(berth_form_fitter* self, berth_form form) {
 static void propose_products_of(berth_form_fitter* self, uint16_t a, uint16_t b) {
     const berth_form first = berth_form_of(berth_form_factor_of(a, a));
     if (a <= b) propose_both(self, times(first, b, b));
-    for (size_t k = 0; k<self->symbol_count&& * self->work> 0; k++) {
+    for (size_t k = 0; k < self->symbol_count && berth_form_has_work(self); k++) {
         const uint16_t c = self->symbols[k];
         if (c < b) continue;
         if (c != b) propose_both(self, times(first, b, c));
@@ -37,7 +37,7 @@ void berth_form_propose_products(berth_form_fitter* self) {
 void berth_form_propose_padded_products(berth_form_fitter* self) {
     if (self->samples->count < 3) return;
     for (size_t i = 0; i < self->symbol_count; i++) {
-        for (size_t j = i; j<self->symbol_count&& * self->work> 0; j++) {
+        for (size_t j = i; j < self->symbol_count && berth_form_has_work(self); j++) {
             const uint16_t a = self->symbols[i];
             const uint16_t b = self->symbols[j];
             berth_form form = times(berth_form_of(berth_form_factor_of(a, a)), b, b);
@@ -152,7 +152,7 @@ void berth_form_propose_planes(berth_form_fitter* self) {
             plane_of(self, (const uint16_t[]){self->symbols[i], self->symbols[j]}, 2);
     if (berth_form_is_done(self) || self->samples->count < 5) return;
     for (size_t i = 0; i < self->symbol_count; i++)
-        for (size_t j = i + 1; j<self->symbol_count&& * self->work> 0; j++)
+        for (size_t j = i + 1; j < self->symbol_count && berth_form_has_work(self); j++)
             for (size_t k = j + 1; k < self->symbol_count; k++)
                 plane_of(self,
                          (const uint16_t[]){self->symbols[i], self->symbols[j], self->symbols[k]},
@@ -218,7 +218,7 @@ void berth_form_propose_curves(berth_form_fitter* self) {
     if (self->samples->count < 4) return;
     for (size_t i = 0; i < self->symbol_count; i++)
         parabola_of(self, self->symbols[i]);
-    for (size_t i = 0; i<self->symbol_count&& * self->work> 0; i++) {
+    for (size_t i = 0; i < self->symbol_count && berth_form_has_work(self); i++) {
         for (size_t j = 0; j < self->symbol_count; j++) {
             if (i == j) continue;
             saddle_of(self, self->symbols[i], self->symbols[j]);

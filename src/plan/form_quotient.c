@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families of forms with a division: blocks, strides, pooling, ring buffers.
-#include "base/checked.h"
+#include "base/numbers.h"
 #include "plan/form_fitter.h"
 
 /// Divisors that are looked at: powers of two times these, and every small number.
@@ -24,7 +24,8 @@ static berth_form stairs(berth_form_factor factor, uint32_t unit, int32_t shift)
 
 /// True if no further divisors need be looked at.
 static bool is_settled(const berth_form_fitter* self) {
-    return *self->work == 0 || (self->set->count > 0 && self->samples->count >= TELLING_SAMPLES);
+    return !berth_form_has_work(self) ||
+           (self->set->count > 0 && self->samples->count >= TELLING_SAMPLES);
 }
 
 /// Stairs of `factor` with the divisors 2^i * odd, at 0 where the factor is 0: rounded up, and
@@ -58,10 +59,11 @@ static void propose_shifts(berth_form_fitter* self, berth_form_factor factor, ui
 }
 
 static void propose_shifted(berth_form_fitter* self, berth_form_factor factor) {
-    for (uint32_t unit = 2; unit <= SMALL_UNIT_MAX && *self->work > 0; unit++)
+    for (uint32_t unit = 2; unit <= SMALL_UNIT_MAX && berth_form_has_work(self); unit++)
         propose_shifts(self, factor, unit);
     for (size_t odd = 0; odd < ODD_PART_COUNT; odd++)
-        for (uint32_t unit = odd_parts[odd]; unit <= UNIT_MAX && *self->work > 0; unit *= 2)
+        for (uint32_t unit = odd_parts[odd]; unit <= UNIT_MAX && berth_form_has_work(self);
+             unit *= 2)
             if (unit > SMALL_UNIT_MAX) propose_shifts(self, factor, unit);
 }
 
@@ -86,15 +88,6 @@ void berth_form_propose_shifted_stairs(berth_form_fitter* self) {
 
 // ---- Remainders.
 
-static uint64_t common_divisor(uint64_t a, uint64_t b) {
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /// `value - add` is s modulo whatever divides each difference from s.
 static void propose_remainder(berth_form_fitter* self, berth_form_factor factor, int64_t add) {
     const berth_form_samples* samples = self->samples;
@@ -105,7 +98,7 @@ static void propose_remainder(berth_form_fitter* self, berth_form_factor factor,
         const int64_t rest = samples->values[i] - add;
         const int64_t s = berth_form_value(&whole, samples->bindings[i]);
         if (rest < 0 || rest > s) return;
-        divisor = common_divisor((uint64_t)(s - rest), divisor);
+        divisor = berth_common_divisor((uint64_t)(s - rest), divisor);
         if (rest > largest) largest = rest;
     }
     if (divisor <= (uint64_t)largest || divisor > INT32_MAX) return;
@@ -120,7 +113,7 @@ static void propose_remainder(berth_form_fitter* self, berth_form_factor factor,
 void berth_form_propose_remainders(berth_form_fitter* self) {
     if (self->samples->count < 3) return;
     for (size_t i = 0; i < self->symbol_count; i++) {
-        for (size_t j = i; j<self->symbol_count&& * self->work> 0; j++) {
+        for (size_t j = i; j < self->symbol_count && berth_form_has_work(self); j++) {
             const berth_form_factor factor =
                 berth_form_factor_of(self->symbols[i], self->symbols[j]);
             propose_remainder(self, factor, 0);
@@ -159,7 +152,7 @@ void berth_form_propose_grids(berth_form_fitter* self) {
     if (self->samples->count < 3) return;
     for (size_t odd = 0; odd < ODD_PART_COUNT && !berth_form_is_done(self); odd++)
         for (uint32_t unit = odd == 0 ? 2 : odd_parts[odd]; unit <= 256; unit *= 2)
-            for (size_t i = 0; i<self->symbol_count&& * self->work> 0; i++)
+            for (size_t i = 0; i < self->symbol_count && berth_form_has_work(self); i++)
                 for (size_t j = i; j < self->symbol_count; j++)
                     propose_grid_of(self, self->symbols[i], self->symbols[j], unit);
 }

@@ -2,19 +2,11 @@
 // Cuts a part of a problem into sections.
 #include <string.h>
 
+#include "base/numbers.h"
 #include "plan/packing_search_internal.h"
 
 /// Larger parts than this, in entries of all sections' lists, are left to other searches.
 #define ENTRIES_LIMIT (UINT64_C(1) << 20)
-
-static uint64_t common_divisor(uint64_t a, uint64_t b) {
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /// Sweeps over time. A section is complete when an item ends after another has begun.
 static void sweep(berth_packing_sections* self, const berth_packer* packer) {
@@ -71,7 +63,7 @@ bool berth_packing_sections_init(berth_packing_sections* self, berth_packer* pac
     self->near_at = packer->near_at;
     self->near = packer->near;
     for (size_t i = 0; i < n; i++)
-        self->unit = common_divisor(packer->size[i], self->unit);
+        self->unit = berth_common_divisor(packer->size[i], self->unit);
     for (size_t i = 0; i < n; i++)
         self->size[i] = (int64_t)(packer->size[i] / self->unit);
     sweep(self, packer);

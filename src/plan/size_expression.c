@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers.h"
 
 typedef struct reader {
     const char* text;
@@ -39,18 +39,6 @@ static bool take(reader* self, char c) {
 
 // ---- Arithmetic.
 
-static int64_t add_saturated(int64_t a, int64_t b) {
-    int64_t sum;
-    if (berth_add_i64(a, b, &sum)) return sum;
-    return a > 0 ? INT64_MAX : INT64_MIN;
-}
-
-static int64_t mul_saturated(int64_t a, int64_t b) {
-    int64_t product;
-    if (berth_mul_i64(a, b, &product)) return product;
-    return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
-}
-
 static int64_t negate(int64_t a) { return a == INT64_MIN ? INT64_MAX : -a; }
 
 // What has saturated stays so when it is divided.
@@ -69,8 +57,8 @@ static int64_t remainder_of(int64_t a, int64_t unit) { return a > 0 ? a % unit :
 
 /// Rounded up to a multiple of `unit`, where that costs at most half as much again.
 static int64_t pad(int64_t a, int64_t unit) {
-    const int64_t rounded = mul_saturated(ceil_quotient(a, unit), unit);
-    return rounded <= add_saturated(a, a / 2) ? rounded : a;
+    const int64_t rounded = berth_mul_saturated_i64(ceil_quotient(a, unit), unit);
+    return rounded <= berth_add_saturated_i64(a, a / 2) ? rounded : a;
 }
 
 static void weaken(berth_expression_answer* answer, berth_estimate_kind kind) {
@@ -84,7 +72,7 @@ static berth_status read_number(reader* self, int64_t* out) {
     if (*self->at < '0' || *self->at > '9') return expected(self, "a number");
     int64_t number = 0;
     for (; *self->at >= '0' && *self->at <= '9'; self->at++)
-        number = add_saturated(mul_saturated(number, 10), *self->at - '0');
+        number = berth_add_saturated_i64(berth_mul_saturated_i64(number, 10), *self->at - '0');
     *out = number;
     return BERTH_OK;
 }
@@ -220,7 +208,7 @@ static berth_status read_product(reader* self, berth_expression_answer* out) {
     while (take(self, '*')) {
         berth_expression_answer factor;
         BERTH_TRY(read_factor(self, &factor));
-        out->value = mul_saturated(out->value, factor.value);
+        out->value = berth_mul_saturated_i64(out->value, factor.value);
         weaken(out, factor.kind);
     }
     return BERTH_OK;
@@ -233,7 +221,7 @@ static berth_status read_sum(reader* self, berth_expression_answer* out) {
         if (!plus && !take(self, '-')) return BERTH_OK;
         berth_expression_answer term;
         BERTH_TRY(read_product(self, &term));
-        out->value = add_saturated(out->value, plus ? term.value : negate(term.value));
+        out->value = berth_add_saturated_i64(out->value, plus ? term.value : negate(term.value));
         weaken(out, term.kind);
     }
 }
