@@ -2,53 +2,47 @@
 // Checks a packing problem, sorts it by time, and cuts it where nothing is alive.
 #include <string.h>
 
+#include "base/carve.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "plan/packing_internal.h"
 
 // ---- Memory: one block.
 
-/// Carves `count` items of `bytes` each from the block being measured (NULL) or handed out.
-static void* carve(char* block, size_t* total, size_t count, size_t bytes) {
-    char* at = block == NULL ? NULL : block + *total;
-    *total += berth_round_up(count * bytes, 16);
-    return at;
-}
-
 static size_t lay_out_items(berth_packer* self, char* block, size_t n) {
     size_t total = 0;
-    self->size = carve(block, &total, n, sizeof(uint64_t));
-    self->offset = carve(block, &total, n, sizeof(uint64_t));
-    self->best = carve(block, &total, n, sizeof(uint64_t));
-    self->source = carve(block, &total, n, sizeof(uint32_t));
-    self->start = carve(block, &total, n, sizeof(uint32_t));
-    self->end = carve(block, &total, n, sizeof(uint32_t));
-    self->by_end = carve(block, &total, n, sizeof(uint32_t));
+    self->size = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->offset = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->best = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->source = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->start = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->end = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->by_end = berth_carve(block, &total, n, sizeof(uint32_t));
     const size_t special = self->plain ? 0 : n;
-    self->align = carve(block, &total, special, sizeof(uint64_t));
-    self->given = carve(block, &total, special, sizeof(uint64_t));
-    self->before = carve(block, &total, special, sizeof(uint32_t));
-    self->after = carve(block, &total, special, sizeof(uint32_t));
-    self->entries = carve(block, &total, 2 * n, sizeof(berth_sort_entry));
-    self->entries_swap = carve(block, &total, 2 * n, sizeof(berth_sort_entry));
-    self->order = carve(block, &total, n, sizeof(uint32_t));
-    self->swap = carve(block, &total, n, sizeof(uint32_t));
-    self->placed = carve(block, &total, n, sizeof(uint32_t));
-    self->is_placed = carve(block, &total, n, sizeof(bool));
-    self->live_low = carve(block, &total, n + 8, sizeof(uint64_t));
-    self->live_high = carve(block, &total, n + 1, sizeof(uint64_t));
-    self->live_item = carve(block, &total, n + 1, sizeof(uint32_t));
-    self->gap_stamp = carve(block, &total, n + 2, sizeof(uint32_t));
+    self->align = berth_carve(block, &total, special, sizeof(uint64_t));
+    self->given = berth_carve(block, &total, special, sizeof(uint64_t));
+    self->before = berth_carve(block, &total, special, sizeof(uint32_t));
+    self->after = berth_carve(block, &total, special, sizeof(uint32_t));
+    self->entries = berth_carve(block, &total, 2 * n, sizeof(berth_sort_entry));
+    self->entries_swap = berth_carve(block, &total, 2 * n, sizeof(berth_sort_entry));
+    self->order = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->swap = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->placed = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->is_placed = berth_carve(block, &total, n, sizeof(bool));
+    self->live_low = berth_carve(block, &total, n + 8, sizeof(uint64_t));
+    self->live_high = berth_carve(block, &total, n + 1, sizeof(uint64_t));
+    self->live_item = berth_carve(block, &total, n + 1, sizeof(uint32_t));
+    self->gap_stamp = berth_carve(block, &total, n + 2, sizeof(uint32_t));
     return total;
 }
 
 static size_t lay_out(berth_packing_load* self, char* block, size_t n) {
     size_t total = lay_out_items(&self->whole, block, n);
-    self->raised_items = carve(block, &total, n, sizeof(uint32_t));
-    self->raised_sizes = carve(block, &total, n, sizeof(uint64_t));
-    self->part_at = carve(block, &total, n + 1, sizeof(uint32_t));
-    self->part_peak = carve(block, &total, n, sizeof(uint64_t));
-    self->part_bound = carve(block, &total, n, sizeof(uint64_t));
+    self->raised_items = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->raised_sizes = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->part_at = berth_carve(block, &total, n + 1, sizeof(uint32_t));
+    self->part_peak = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->part_bound = berth_carve(block, &total, n, sizeof(uint64_t));
     return total;
 }
 

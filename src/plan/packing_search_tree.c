@@ -3,6 +3,7 @@
 // the floor, and gives up as soon as what is left cannot fit above.
 #include <string.h>
 
+#include "base/carve.h"
 #include "plan/packing_search_internal.h"
 
 /// Entries of lists that are looked through in the time of one step.
@@ -10,28 +11,22 @@
 
 // ---- Memory.
 
-static char* carve(char* block, size_t* total, size_t count, size_t bytes) {
-    char* at = block == NULL ? NULL : block + *total;
-    *total += (count * bytes + 15) & ~(size_t)15;
-    return at;
-}
-
 static size_t lay_out(berth_packing_tree* self, char* block) {
     const size_t n = self->sections->item_count;
     const size_t s = self->sections->count;
     size_t total = 0;
-    self->floor = (int64_t*)(void*)carve(block, &total, s, sizeof(int64_t));
-    self->solid = (int64_t*)(void*)carve(block, &total, s, sizeof(int64_t));
-    self->rest = (int64_t*)(void*)carve(block, &total, s, sizeof(int64_t));
-    self->top = (int64_t*)(void*)carve(block, &total, s, sizeof(int64_t));
-    self->trouble = (double*)(void*)carve(block, &total, s, sizeof(double));
-    self->low = (int64_t*)(void*)carve(block, &total, n, sizeof(int64_t));
-    self->offset = (int64_t*)(void*)carve(block, &total, n, sizeof(int64_t));
-    self->open = (uint32_t*)(void*)carve(block, &total, n, sizeof(uint32_t));
-    self->open_at = (uint32_t*)(void*)carve(block, &total, n, sizeof(uint32_t));
-    self->witness = (uint32_t*)(void*)carve(block, &total, s, sizeof(uint32_t));
-    self->rank = (uint32_t*)(void*)carve(block, &total, n, sizeof(uint32_t));
-    self->members = (uint32_t*)(void*)carve(block, &total, self->sections->at[s], sizeof(uint32_t));
+    self->floor = berth_carve(block, &total, s, sizeof(int64_t));
+    self->solid = berth_carve(block, &total, s, sizeof(int64_t));
+    self->rest = berth_carve(block, &total, s, sizeof(int64_t));
+    self->top = berth_carve(block, &total, s, sizeof(int64_t));
+    self->trouble = berth_carve(block, &total, s, sizeof(double));
+    self->low = berth_carve(block, &total, n, sizeof(int64_t));
+    self->offset = berth_carve(block, &total, n, sizeof(int64_t));
+    self->open = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->open_at = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->witness = berth_carve(block, &total, s, sizeof(uint32_t));
+    self->rank = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->members = berth_carve(block, &total, self->sections->at[s], sizeof(uint32_t));
     return total;
 }
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/carve.h"
 #include "base/checked.h"
 
 /// Slots of items not placed yet, and sections, that share a summary.
@@ -46,28 +47,22 @@ struct berth_skyline {
     berth_skyline_rule rule;
 };
 
-static void* carve(char* block, size_t* total, size_t count, size_t bytes) {
-    char* at = block == NULL ? NULL : block + *total;
-    *total += berth_round_up(count * bytes, 16);
-    return at;
-}
-
 static size_t lay_out(berth_skyline* self, char* block, size_t n) {
     size_t total = berth_round_up(sizeof *self, 16);
-    self->first = carve(block, &total, n, sizeof(uint32_t));
-    self->last = carve(block, &total, n, sizeof(uint32_t));
-    self->rank = carve(block, &total, n, sizeof(uint32_t));
-    self->full = carve(block, &total, n, sizeof(uint64_t));
-    self->open = carve(block, &total, n, sizeof(uint64_t));
-    self->floor = carve(block, &total, n, sizeof(uint64_t));
-    self->urgency = carve(block, &total, n, sizeof(int64_t));
-    self->block_urgency = carve(block, &total, n / BLOCK + 1, sizeof(int64_t));
-    self->item = carve(block, &total, n, sizeof(uint32_t));
-    self->slot_first = carve(block, &total, n, sizeof(uint32_t));
-    self->slot_last = carve(block, &total, n, sizeof(uint32_t));
-    self->slot_rank = carve(block, &total, n, sizeof(uint32_t));
-    self->low = carve(block, &total, n, sizeof(uint64_t));
-    self->spans = carve(block, &total, n / BLOCK + 1, sizeof(block_span));
+    self->first = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->last = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->rank = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->full = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->open = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->floor = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->urgency = berth_carve(block, &total, n, sizeof(int64_t));
+    self->block_urgency = berth_carve(block, &total, n / BLOCK + 1, sizeof(int64_t));
+    self->item = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->slot_first = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->slot_last = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->slot_rank = berth_carve(block, &total, n, sizeof(uint32_t));
+    self->low = berth_carve(block, &total, n, sizeof(uint64_t));
+    self->spans = berth_carve(block, &total, n / BLOCK + 1, sizeof(block_span));
     return total;
 }
 

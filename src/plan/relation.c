@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/carve.h"
 #include "base/error.h"
 #include "plan/sort.h"
 
@@ -34,7 +34,7 @@ typedef struct builder {
 } builder;
 
 static void sort_values(builder* self, size_t count, berth_sort_entry* entries) {
-    berth_sort_entry* scratch = entries + count;
+    berth_sort_entry* scratch = entries + count; // where the edges will be, as many bytes
     uint32_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         const berth_interval* value = &self->intervals[i];
@@ -199,26 +199,18 @@ static berth_relation* freeze(const builder* self, const berth_host* host, size_
 
 /// Lays the builder's arrays out in `block`; measures only if it is NULL.
 static size_t lay_out(builder* self, char* block, size_t count, berth_sort_entry** entries) {
-    const size_t items[] = {
-        count, count, count, count, count, count + 1, 2 * count, count, count + 1};
-    uint32_t** const arrays[] = {&self->order,
-                                 &self->rank,
-                                 &self->by_start,
-                                 &self->by_end,
-                                 &self->alive,
-                                 &self->rest_at,
-                                 &self->rests,
-                                 &self->mark,
-                                 &self->stack};
     size_t total = 0;
-    if (block != NULL) *entries = (berth_sort_entry*)(void*)block;
-    total += berth_round_up(count * sizeof(berth_sort_entry), 16);
-    if (block != NULL) self->edges = (edge*)(void*)(block + total);
-    total += berth_round_up(2 * count * sizeof(edge), 16);
-    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
-        if (block != NULL) *arrays[i] = (uint32_t*)(void*)(block + total);
-        total += berth_round_up(items[i] * sizeof(uint32_t), 16);
-    }
+    *entries = berth_carve(block, &total, count, sizeof **entries);
+    self->edges = berth_carve(block, &total, 2 * count, sizeof *self->edges);
+    self->order = berth_carve(block, &total, count, sizeof *self->order);
+    self->rank = berth_carve(block, &total, count, sizeof *self->rank);
+    self->by_start = berth_carve(block, &total, count, sizeof *self->by_start);
+    self->by_end = berth_carve(block, &total, count, sizeof *self->by_end);
+    self->alive = berth_carve(block, &total, count, sizeof *self->alive);
+    self->rest_at = berth_carve(block, &total, count + 1, sizeof *self->rest_at);
+    self->rests = berth_carve(block, &total, 2 * count, sizeof *self->rests);
+    self->mark = berth_carve(block, &total, count, sizeof *self->mark);
+    self->stack = berth_carve(block, &total, count + 1, sizeof *self->stack);
     return total;
 }
 
