@@ -2,6 +2,7 @@
 // The system's calls, as functions with fixed arguments.
 #include "base/file_ops.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -17,3 +18,7 @@ const berth_file_ops berth_file_ops_system = {
     .rename = rename,
     .flock = flock,
 };
+
+berth_status berth_file_status(int error) {
+    return error == ENOENT || error == ENOTDIR ? BERTH_ERR_NOT_FOUND : BERTH_ERR_IO;
+}

@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include "berth/status.h"
+
 /// Each as the system's call of that name, errno included.
 typedef struct berth_file_ops {
     int (*open)(const char* path, int flags, mode_t mode);
@@ -16,5 +18,9 @@ typedef struct berth_file_ops {
 } berth_file_ops;
 
 extern const berth_file_ops berth_file_ops_system; ///< the system's own
+
+/// The status of a call that failed with `error`, an errno: BERTH_ERR_NOT_FOUND where a file or a
+/// folder on the way is missing, else BERTH_ERR_IO.
+berth_status berth_file_status(int error);
 
 #endif // BERTH_BASE_FILE_OPS_H

@@ -19,10 +19,8 @@ enum { NAME_BYTES = 64, TRIES = 100 };
 
 static berth_status fail_errno(const char* path) {
     const int error = errno;
-    return berth_fail(error == ENOENT || error == ENOTDIR ? BERTH_ERR_NOT_FOUND : BERTH_ERR_IO,
-                      "'%s' cannot be written: %s",
-                      path,
-                      strerror(error));
+    return berth_fail(
+        berth_file_status(error), "'%s' cannot be written: %s", path, strerror(error));
 }
 
 /// Creates the temporary file under a name that nobody has; its bytes are set aside already.

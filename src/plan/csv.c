@@ -147,6 +147,12 @@ berth_status berth_csv_read_header(berth_csv* csv,
     return BERTH_OK;
 }
 
+berth_status berth_csv_next_row(berth_csv* csv, const berth_csv_columns* columns, bool* out_more) {
+    BERTH_TRY(berth_csv_next(csv, out_more));
+    if (!*out_more || csv->count == columns->count) return BERTH_OK;
+    return berth_csv_fail(csv, "the line has %u fields, the header %u", csv->count, columns->count);
+}
+
 const char* berth_csv_text(const berth_csv* csv,
                            const berth_csv_columns* columns,
                            uint32_t column) {

@@ -45,6 +45,12 @@ BERTH_NODISCARD berth_status berth_csv_read_header(berth_csv* csv,
                                                    uint32_t required,
                                                    berth_csv_columns* out_columns);
 
+/// Reads the next line that is not blank below the header, which must have as many fields.
+/// Errors: BERTH_ERR_CORRUPT naming file and line.
+BERTH_NODISCARD berth_status berth_csv_next_row(berth_csv* csv,
+                                                const berth_csv_columns* columns,
+                                                bool* out_more);
+
 /// The text of a column of the current line, which has as many fields as the header; "" if the
 /// column is not there.
 const char* berth_csv_text(const berth_csv* csv, const berth_csv_columns* columns, uint32_t column);

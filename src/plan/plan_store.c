@@ -156,9 +156,7 @@ static berth_status take_lock(const berth_plan_store* self, int* out_descriptor)
     const int error = errno;
     berth_host_free(self->host, path);
     if (*out_descriptor < 0)
-        return berth_fail(error == ENOENT || error == ENOTDIR ? BERTH_ERR_NOT_FOUND : BERTH_ERR_IO,
-                          "it cannot be locked: %s",
-                          strerror(error));
+        return berth_fail(berth_file_status(error), "it cannot be locked: %s", strerror(error));
     const berth_status status = wait_for_lock(self, *out_descriptor);
     if (status != BERTH_OK) (void)close(*out_descriptor);
     return status;

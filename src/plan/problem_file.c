@@ -71,11 +71,6 @@ static berth_status read_block(reader* self, berth_trace_block* block) {
 }
 
 static berth_status read_line(reader* self) {
-    if (self->csv->count != self->columns.count)
-        return berth_csv_fail(self->csv,
-                              "the line has %u fields, the header %u",
-                              self->csv->count,
-                              self->columns.count);
     berth_trace_block block = {.id = text_of(self, ID),
                                .label = "",
                                .offset = BERTH_PACK_ANYWHERE,
@@ -137,7 +132,7 @@ static berth_status resolve_pairs(reader* self) {
 
 static berth_status read_lines(reader* self) {
     for (bool more;;) {
-        BERTH_TRY(berth_csv_next(self->csv, &more));
+        BERTH_TRY(berth_csv_next_row(self->csv, &self->columns, &more));
         if (!more) break;
         BERTH_TRY(read_line(self));
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_ops.h"
 
 #define FIRST_BYTES ((size_t)1 << 16)
 
@@ -15,10 +16,7 @@
 
 static berth_status fail_errno(const char* path) {
     const int error = errno;
-    return berth_fail(error == ENOENT || error == ENOTDIR ? BERTH_ERR_NOT_FOUND : BERTH_ERR_IO,
-                      "'%s' cannot be read: %s",
-                      path,
-                      strerror(error));
+    return berth_fail(berth_file_status(error), "'%s' cannot be read: %s", path, strerror(error));
 }
 
 static berth_status too_long(const char* name) {

@@ -357,11 +357,6 @@ static berth_status read_letter(reader* self, char letter) {
 static berth_status read_line(reader* self) {
     const char* op = text_of(self, OP);
     char shown[BERTH_CSV_SHOWN_BYTES];
-    if (self->csv->count != self->columns.count)
-        return berth_csv_fail(self->csv,
-                              "the line has %u fields, the header %u",
-                              self->csv->count,
-                              self->columns.count);
     if (op[0] <= ' ' || op[0] > '~' || op[1] != '\0')
         return berth_csv_fail(self->csv, "op is '%s', not one letter", berth_csv_shown(op, shown));
     BERTH_TRY(read_rest(self));
@@ -371,7 +366,7 @@ static berth_status read_line(reader* self) {
 static berth_status read_lines(reader* self) {
     begin_part(self, NULL, NULL, 0);
     for (bool more;;) {
-        BERTH_TRY(berth_csv_next(self->csv, &more));
+        BERTH_TRY(berth_csv_next_row(self->csv, &self->columns, &more));
         if (!more) break;
         BERTH_TRY(read_line(self));
     }

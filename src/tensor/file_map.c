@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_ops.h"
 
 static berth_status fail_errno(const char* what, const char* path) {
     const int error = errno;
-    const berth_status status = error == ENOENT || error == ENOTDIR ? BERTH_ERR_NOT_FOUND
-                                : error == ENOMEM                   ? BERTH_ERR_OUT_OF_MEMORY
-                                                                    : BERTH_ERR_IO;
+    const berth_status status =
+        error == ENOMEM ? BERTH_ERR_OUT_OF_MEMORY : berth_file_status(error);
     return berth_fail(status, "'%s' cannot be %s: %s", path, what, strerror(error));
 }
 
