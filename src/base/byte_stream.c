@@ -2,6 +2,8 @@
 // Writes and reads bytes.
 #include "base/byte_stream.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -44,6 +46,17 @@ void berth_write_text(berth_byte_writer* self, const char* text) {
     if (length > UINT32_MAX) self->failed = true;
     berth_write_u32(self, (uint32_t)length);
     berth_write_bytes(self, text, length);
+}
+
+void berth_write_format(berth_byte_writer* self, const char* format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        berth_write_bytes(
+            self, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
 }
 
 void berth_rewrite_u32(berth_byte_writer* self, size_t at, uint32_t value) {

@@ -25,6 +25,8 @@ void berth_write_u32(berth_byte_writer* self, uint32_t value);
 void berth_write_u64(berth_byte_writer* self, uint64_t value);
 /// Its length as u32, its bytes, no zero byte.
 void berth_write_text(berth_byte_writer* self, const char* text);
+/// What printf would write, without a zero byte, up to 511 bytes.
+void berth_write_format(berth_byte_writer* self, const char* format, ...) BERTH_PRINTF(2, 3);
 /// Replaces the bytes at `at`, which have been written unless writing failed.
 void berth_rewrite_u32(berth_byte_writer* self, size_t at, uint32_t value);
 void berth_rewrite_u64(berth_byte_writer* self, size_t at, uint64_t value);

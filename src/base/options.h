@@ -42,6 +42,9 @@ typedef enum berth_option_type {
 #define BERTH_WORDS_ENUM(LIST) LIST(BERTH_WORD_ENUM, BERTH_WORD_COMMA)
 #define BERTH_WORDS_TEXT(LIST) LIST(BERTH_WORD_TEXT, BERTH_WORD_BAR)
 
+/// The path in an option that names no file.
+#define BERTH_OPTION_NO_FILE "-"
+
 /// Every option: X(ID, type, default, min, max, unit, words, help). `words` lists the words of an
 /// enum, or for texts the forms they may take. A minimum of 0 makes the word "off" a 0, a maximum
 /// of BERTH_OPTION_UNLIMITED makes "unlimited" that number.
@@ -71,12 +74,12 @@ typedef enum berth_option_type {
       "host memory for what is learned and planned of one kind of step")                           \
     X(PLAN_CACHE_ENTRIES, COUNT, "65536", 1, BERTH_OPTION_UNLIMITED, "entries", "",                \
       "plans and placements kept of one kind of step; the least worth keeping go first")           \
-    X(PLAN_CACHE_FILE, TEXT, "-", 0, 0, "", "a path, - for none",                                  \
+    X(PLAN_CACHE_FILE, TEXT, BERTH_OPTION_NO_FILE, 0, 0, "", "a path, - for none",                 \
       "file that keeps what is learned and planned for the next process")                         \
     X(PLAN_BUDGET_MS, COUNT, "250", 0, 3600000, "ms", "",                                          \
       "CPU time of a background search for a tighter plan, where one is used often; a plan is "    \
       "searched for twice at most, the second time four times as long; 0: plans stay as made")     \
-    X(TRACE_FILE, TEXT, "-", 0, 0, "", "a path, - for none",                                       \
+    X(TRACE_FILE, TEXT, BERTH_OPTION_NO_FILE, 0, 0, "", "a path, - for none",                      \
       "file that a runtime writes at its end: what its steps allocate, for berth-plan")            \
     X(TRACE_MAX, COUNT, "1048576", 16, 1073741824, "events", "",                                   \
       "events that one run of a step may record; a longer run stays on the pool")                  \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/step_entry.h"
 #include "plan/bucket.h"
 
 struct berth_bucket_setting {
@@ -97,9 +98,7 @@ berth_status berth_step_set_buckets(berth_runtime* runtime,
     BERTH_TRY(berth_bucket_policy_parse(&parsed, policy));
     berth_status status = BERTH_OK;
     berth_mutex_lock(&runtime->lock);
-    berth_step_entry* entry = runtime->first_step;
-    while (entry != NULL && strcmp(berth_step_model_name(entry->model), step) != 0)
-        entry = entry->next;
+    berth_step_entry* entry = berth_step_entry_look_up(runtime, step);
     if (entry == NULL) status = keep(runtime, step, symbol, policy);
     berth_mutex_unlock(&runtime->lock);
     if (status != BERTH_OK || entry == NULL) return status;

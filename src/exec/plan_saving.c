@@ -11,12 +11,10 @@
 #include "berth/version.h"
 #include "device/cpu/cpu_kernels.h"
 #include "device/cpu/kernel_gemm_library.h"
-#include "exec/event_names.h"
+#include "exec/step_entry.h"
 
 /// A file holds this many times what one kind of step may have.
 #define STEPS_IN_FILE 16u
-
-static const char no_file[] = "-";
 
 static const char* const isa_names[] = {
     [BERTH_CPU_ISA_PORTABLE] = "portable",
@@ -46,7 +44,7 @@ static berth_plan_file_limits limits_of(const berth_plan_policy* policy) {
 
 berth_status berth_runtime_open_plans(berth_runtime* runtime, const berth_options* options) {
     const char* path = berth_options_text(options, BERTH_OPTION_PLAN_CACHE_FILE);
-    if (strcmp(path, no_file) == 0) return BERTH_OK;
+    if (strcmp(path, BERTH_OPTION_NO_FILE) == 0) return BERTH_OK;
     char config[512];
     berth_text text = {.buffer = config, .size = sizeof config};
     describe(runtime, &text);
@@ -55,19 +53,12 @@ berth_status berth_runtime_open_plans(berth_runtime* runtime, const berth_option
         &runtime->plans, runtime->host, &berth_file_ops_system, path, config, &limits);
 }
 
-/// The step after `entry` (NULL: the first); NULL: there is none.
-static berth_step_entry* next_entry(berth_runtime* runtime, berth_step_entry* entry) {
-    berth_mutex_lock(&runtime->lock);
-    berth_step_entry* next = entry != NULL ? entry->next : runtime->first_step;
-    berth_mutex_unlock(&runtime->lock);
-    return next;
-}
-
 /// Writes a section for each step of which something is known; returns how many.
 static size_t collect(berth_runtime* runtime, berth_byte_writer* sections, size_t most) {
     size_t count = 0;
-    for (berth_step_entry* entry = next_entry(runtime, NULL); entry != NULL && count < most;
-         entry = next_entry(runtime, entry)) {
+    for (berth_step_entry* entry = berth_step_entry_next(runtime, NULL);
+         entry != NULL && count < most;
+         entry = berth_step_entry_next(runtime, entry)) {
         sections[count].host = runtime->host;
         if (berth_step_model_export(entry->model, &runtime->event_names, &sections[count]))
             ++count;

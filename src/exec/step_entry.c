@@ -154,12 +154,18 @@ static berth_status create(berth_runtime* runtime,
     return BERTH_OK;
 }
 
-/// Looks the name up in the table, under the runtime's lock.
-static berth_step_entry* look_up(berth_runtime* runtime, const char* name) {
+berth_step_entry* berth_step_entry_look_up(berth_runtime* runtime, const char* name) {
     berth_step_entry* entry = runtime->first_step;
     while (entry != NULL && strcmp(berth_step_model_name(entry->model), name) != 0)
         entry = entry->next;
     return entry;
+}
+
+berth_step_entry* berth_step_entry_next(berth_runtime* runtime, berth_step_entry* entry) {
+    berth_mutex_lock(&runtime->lock);
+    berth_step_entry* next = entry != NULL ? entry->next : runtime->first_step;
+    berth_mutex_unlock(&runtime->lock);
+    return next;
 }
 
 static void append(berth_runtime* runtime, berth_step_entry* entry, uint32_t tag) {
@@ -181,7 +187,7 @@ static berth_status find_or_create(berth_runtime* runtime,
                                    berth_step_entry** out_entry) {
     berth_status status = BERTH_OK;
     berth_mutex_lock(&runtime->lock);
-    berth_step_entry* entry = look_up(runtime, desc->name);
+    berth_step_entry* entry = berth_step_entry_look_up(runtime, desc->name);
     // what a file knows can be asked about before the first run
     if (entry == NULL &&
         (may_create || berth_plan_file_find(&runtime->plans.file, desc->name) != NULL)) {

@@ -7,25 +7,14 @@
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "base/log.h"
-#include "exec/event_names.h"
+#include "exec/step_entry.h"
 #include "plan/trace_export.h"
 
-static const char no_file[] = "-";
-
-/// The step after `entry` (NULL: the first); NULL: there is none.
-static berth_step_entry* next_entry(berth_runtime* runtime, berth_step_entry* entry) {
-    berth_mutex_lock(&runtime->lock);
-    berth_step_entry* next = entry != NULL ? entry->next : runtime->first_step;
-    berth_mutex_unlock(&runtime->lock);
-    return next;
-}
-
 static void collect(berth_runtime* runtime, berth_byte_writer* out) {
-    const berth_event_names names = berth_runtime_event_names(runtime);
     berth_write_bytes(out, BERTH_TRACE_HEADER, strlen(BERTH_TRACE_HEADER));
-    for (berth_step_entry* entry = next_entry(runtime, NULL); entry != NULL;
-         entry = next_entry(runtime, entry))
-        berth_step_model_write_trace(entry->model, &names, out);
+    for (berth_step_entry* entry = berth_step_entry_next(runtime, NULL); entry != NULL;
+         entry = berth_step_entry_next(runtime, entry))
+        berth_step_model_write_trace(entry->model, &runtime->event_names, out);
 }
 
 static berth_status write_file(const berth_runtime* runtime,
@@ -50,7 +39,8 @@ berth_status berth_runtime_save_traces(berth_runtime* runtime, const char* path)
 }
 
 void berth_runtime_close_traces(berth_runtime* runtime) {
-    if (runtime->trace_path[0] == '\0' || strcmp(runtime->trace_path, no_file) == 0) return;
+    if (runtime->trace_path[0] == '\0' || strcmp(runtime->trace_path, BERTH_OPTION_NO_FILE) == 0)
+        return;
     if (berth_runtime_save_traces(runtime, runtime->trace_path) != BERTH_OK)
         berth_log_line(BERTH_LOG_WARN, "%s", berth_last_error());
 }

@@ -3,20 +3,7 @@
 #include "plan/form_text.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-void berth_write_format(berth_byte_writer* out, const char* format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (length > 0)
-        berth_write_bytes(
-            out, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
-}
 
 static bool is_plain(const char* name) {
     const size_t letters = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");

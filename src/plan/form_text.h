@@ -6,9 +6,6 @@
 #include "base/byte_stream.h"
 #include "plan/form.h"
 
-/// Writes what printf would, up to 511 bytes.
-void berth_write_format(berth_byte_writer* out, const char* format, ...) BERTH_PRINTF(2, 3);
-
 /// Writes a name as an expression has it, in braces where it needs them. `name` has none itself.
 void berth_write_expression_name(berth_byte_writer* out, const char* name);
 

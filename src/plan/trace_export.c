@@ -9,9 +9,7 @@
 #include "base/checked.h"
 #include "plan/form_text.h"
 #include "plan/step_model_impl.h"
-
-/// What a section may sum up to.
-#define BYTES_MAX (UINT64_C(1) << 62)
+#include "plan/trace_file.h"
 
 typedef struct exporter {
     berth_step_model* model;
@@ -196,7 +194,7 @@ static bool evaluate(exporter* self, berth_known_path* path, const int64_t* valu
     uint64_t sum = 0;
     for (uint32_t v = 0; v < path->version->shown.value_count; v++)
         if (!berth_add_u64(sum, workspace->sizes[v], &sum)) return false;
-    return sum <= BYTES_MAX;
+    return sum <= BERTH_TRACE_BYTES_MAX;
 }
 
 static void write_path(exporter* self, berth_known_path* path) {
