@@ -110,9 +110,9 @@ BERTH_API BERTH_NODISCARD berth_status berth_pack(const berth_pack_problem* prob
 typedef struct berth_pack_verdict {
     bool valid;     ///< nothing overlaps, everything is aligned, given offsets are kept
     uint32_t first; ///< if not: index of a buffer at fault
-    uint32_t
-        second;    ///< the buffer it overlaps, or `first` where it is misaligned, moved or too high
-    uint64_t peak; ///< highest offset + size
+    /// The buffer that it overlaps, or `first` where it is misaligned, moved or too high.
+    uint32_t second;
+    uint64_t peak;        ///< highest offset + size
     uint64_t lower_bound; ///< the most that is alive at one moment
 } berth_pack_verdict;
 

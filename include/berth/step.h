@@ -70,9 +70,8 @@ BERTH_API BERTH_NODISCARD berth_status berth_step_warm(berth_context* context,
 /// dimension such as "tokens.0" or an integer's name; NULL sets it for all symbols of the step that
 /// have none set by name. Plans that the step has are dropped. What is set for a symbol that the
 /// step turns out not to declare is told in the log.
-/// Errors: BERTH_ERR_INVALID_ARGUMENT for a policy that cannot be read, and for a symbol that a
-/// step
-///         which has been run does not declare; BERTH_ERR_OUT_OF_MEMORY. Then nothing has changed.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT for a policy that cannot be read, and for a symbol that the
+///         step, once run, does not declare; BERTH_ERR_OUT_OF_MEMORY. Then nothing has changed.
 BERTH_API BERTH_NODISCARD berth_status berth_step_set_buckets(berth_runtime* runtime,
                                                               const char* step,
                                                               const char* symbol,

@@ -22,8 +22,6 @@ void plan_search_catch_interrupt(void) {
     (void)sigaction(SIGINT, &action, NULL);
 }
 
-bool plan_search_is_interrupted(void) { return interrupted != 0; }
-
 static double seconds(clockid_t clock) {
     struct timespec now;
     return clock_gettime(clock, &now) == 0 ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : 0;

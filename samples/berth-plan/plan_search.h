@@ -20,9 +20,6 @@ typedef struct plan_case {
 /// second one ends the program.
 void plan_search_catch_interrupt(void);
 
-/// True if an interrupt has been seen.
-bool plan_search_is_interrupted(void);
-
 /// Plans `item` and checks the result with the library's verifier.
 /// Errors: as berth_problem_solve().
 BERTH_NODISCARD berth_status plan_search_run(plan_case* item, const plan_options* options);

@@ -68,7 +68,7 @@ static void write_text(FILE* stream, const char* text) {
     }
 }
 
-/// Writes `bytes` with the unit that leaves at least `exact` / 1000 of it to be seen.
+/// Writes `bytes` to four digits, in the largest unit that it fills.
 static void format_bytes(uint64_t bytes, char* out, size_t size) {
     static const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     double value = (double)bytes;
@@ -91,7 +91,7 @@ static double y_of(const canvas* self, uint64_t address) {
     return TOP + PLOT_HEIGHT - (double)address / (double)self->highest * PLOT_HEIGHT;
 }
 
-/// The step between ticks: 1, 2 or 5 times a power of `base`, or of two where `base` is 2.
+/// The step between ticks: 1, 2 or 5 times a power of ten, or with `binary` a power of two.
 static uint64_t tick_step(uint64_t span, bool binary) {
     static const unsigned decimal_steps[] = {2, 5, 10};
     uint64_t step = 1;

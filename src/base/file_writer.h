@@ -33,8 +33,8 @@ BERTH_NODISCARD berth_status berth_file_writer_add(berth_file_writer* writer,
 
 /// Ends the writer: if `status` is BERTH_OK, makes what was written safe and puts it where it
 /// belongs, in place of what was there, which also survives a power failure. Otherwise, or if that
-/// fails, nothing is left of it. Returns `status` or what failed here. Errors: BERTH_ERR_IO naming
-/// the path and the reason.
+/// fails, nothing is left of it. Returns `status` or what failed here.
+/// Errors: BERTH_ERR_IO naming the path and the reason.
 BERTH_NODISCARD berth_status berth_file_writer_finish(berth_file_writer* writer,
                                                       berth_status status);
 

@@ -2,10 +2,10 @@
 // A stack of granules in a space of its own.
 #include "memory/page_ahead.h"
 
+#include <inttypes.h>
+
 #include "base/error.h"
 #include "base/log.h"
-
-#include <inttypes.h>
 
 berth_status berth_page_ahead_init(berth_page_ahead* ahead, berth_device* device, uint64_t bytes) {
     if ((device->ops->caps & BERTH_DEVICE_CAP_REMAP) == 0)

@@ -4,9 +4,8 @@
 //
 // I1: a step never waits for the improver. They share no lock: one problem at a time lies on a desk
 //     that passes from hand to hand by one atomic state, and an outcome waits in its step's tray.
-// I2: offering a plan allocates nothing (but the thread itself, at the first); room for a problem
-// is
-//     made by the improver.
+// I2: offering a plan allocates nothing (but the thread itself, at the first); the improver makes
+//     the room that a problem needs.
 // I3: what it hands out is verified.
 //
 // A step offers the plan of a run that ends: its worth is uses x bytes above the lower bound. The

@@ -104,8 +104,8 @@ BERTH_NODISCARD berth_status berth_plan_workspace_reserve(berth_plan_workspace* 
 void berth_plan_workspace_fini(berth_plan_workspace* self);
 
 /// Packs the values of `path` at `self->sizes` (the bucket's corner), around those that
-/// `self->base` has placed (their sizes are the base's), and makes the plan, verified. Errors:
-/// BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to plan,
+/// `self->base` has placed (their sizes are the base's), and makes the plan, verified.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW when the sizes are too large to plan,
 ///         BERTH_ERR_STATE if the base's path does not cover this one (berth_path_covers).
 BERTH_NODISCARD berth_status berth_plan_make(berth_plan_workspace* self,
                                              const berth_path* path,

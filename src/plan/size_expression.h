@@ -4,8 +4,9 @@
 //   sum      = product { ("+" | "-") product }
 //   product  = factor { "*" factor }
 //   factor   = number | name | "{" any name "}" | "(" sum ")"
-//            | "max(" sum { "|" sum } ")" | "ceil(" sum "/" number ")" | "floor(" sum "/" number
-//            ")" | "pad(" sum "/" number ")" | "observed(" sum ")"
+//            | "max(" sum { "|" sum } ")" | "atmost(" sum "|" sum ")" | "atleast(" sum "|" sum ")"
+//            | division "(" sum "/" number ")" | "observed(" sum ")"
+//   division = "ceil" | "floor" | "mod" | "pad"
 //
 // Names are letters, digits, "_" and ".", not beginning with a digit; in braces everything but a
 // brace. Values are whole and saturate; the result is not below 0.

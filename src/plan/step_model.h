@@ -174,8 +174,8 @@ typedef struct berth_plan_policy {
 
 typedef struct berth_step_model berth_step_model;
 
-/// Errors: BERTH_ERR_INVALID_ARGUMENT or BERTH_ERR_UNSUPPORTED for a bucket policy, as
-///         berth_bucket_policy_parse; BERTH_ERR_OUT_OF_MEMORY.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT for a bucket policy that cannot be read;
+///         BERTH_ERR_OUT_OF_MEMORY.
 BERTH_NODISCARD berth_status berth_step_model_create(const berth_host* host,
                                                      const char* name,
                                                      const berth_plan_policy* policy,
@@ -202,8 +202,8 @@ bool berth_step_model_export(berth_step_model* model,
 const char* berth_step_model_name(const berth_step_model* model);
 
 /// Sets the buckets of the symbol called `symbol`, or with NULL of all symbols that have none set
-/// by name. Plans made so far are dropped. Errors: BERTH_ERR_INVALID_ARGUMENT for a policy that
-/// cannot be read, and for a symbol that the
+/// by name. Plans made so far are dropped.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT for a policy that cannot be read, and for a symbol that the
 ///         step is known not to declare; BERTH_ERR_OUT_OF_MEMORY.
 BERTH_NODISCARD berth_status berth_step_model_set_buckets(berth_step_model* model,
                                                           const char* symbol,

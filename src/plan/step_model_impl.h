@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inside of a step model, shared by its files: step_model.c (life, keys, the calls),
 // step_outlook.c (what a run will need, over all its paths), step_prepare.c (the placement of one
-// path), step_learn.c (what a run has shown), step_improve.c (what the improver is given and gives
-// back).
+// path), step_learn.c (what a run has shown), step_churn.c (whether planning is worth its cost),
+// step_improve.c (what the improver is given and gives back), plan_export.c and plan_import.c (to
+// and from plan files), trace_export.c (to trace files).
 #ifndef BERTH_PLAN_STEP_MODEL_IMPL_H
 #define BERTH_PLAN_STEP_MODEL_IMPL_H
 
@@ -42,7 +43,7 @@ struct berth_step_model {
     char** binding_names; ///< [binding_count] fixed by the first run that is learned
     uint32_t binding_count;
     bool names_known;
-    bool ended; ///< planning ended: too many side exits in a row
+    bool ended; ///< planning ended: too many side exits in a row, or churn
     uint32_t exits_in_row;
     uint32_t next_path_id;
     uint64_t clock;          ///< runs that ended
