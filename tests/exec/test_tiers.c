@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans that get better in the background of a runtime: steps do not notice but for their frames.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "exec/exec_kit.h"
 #include "plan/step_model_impl.h"
 
@@ -93,15 +96,39 @@ static void a_running_step_keeps_its_places_and_the_next_has_the_better_ones(voi
     assert_true(counters.improve_saved_bytes > LENGTH * sizeof(float));
 }
 
+/// Leaves the improver's thread with a plan that it can improve.
+static void give_work(berth_context* ctx) {
+    warm_up(ctx);
+    assert_ok(exec_kit_begin(ctx, "s", LENGTH));
+    spoil_open_step(ctx);
+    assert_ok(berth_step_end(ctx));
+    for (uint32_t i = 0; i < 40; ++i)
+        run(ctx, LENGTH);
+}
+
 static void a_runtime_ends_while_its_improver_has_work(void** state) {
     exec_kit* kit = *state;
-    warm_up(kit->ctx);
-    assert_ok(exec_kit_begin(kit->ctx, "s", LENGTH));
-    spoil_open_step(kit->ctx);
-    assert_ok(berth_step_end(kit->ctx));
-    for (uint32_t i = 0; i < 40; ++i)
-        run(kit->ctx, LENGTH);
+    give_work(kit->ctx);
     // the tear-down closes it
+}
+
+static void a_forked_child_leaves_the_improver_alone(void** state) {
+    exec_kit* kit = *state;
+    give_work(kit->ctx);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60); // a child that hangs dies of it
+        const bool is_refused = exec_kit_begin(kit->ctx, "s", LENGTH) == BERTH_ERR_FORKED;
+        berth_context_release(kit->ctx);
+        berth_runtime_release(kit->runtime);
+        _exit(is_refused ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    run(kit->ctx, LENGTH);
 }
 
 int main(void) {
@@ -109,6 +136,7 @@ int main(void) {
         cmocka_unit_test(a_budget_of_zero_means_no_improver),
         EXEC_KIT_ON_BOTH(a_running_step_keeps_its_places_and_the_next_has_the_better_ones),
         EXEC_KIT_ON_BOTH(a_runtime_ends_while_its_improver_has_work),
+        EXEC_KIT_ON_BOTH(a_forked_child_leaves_the_improver_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
