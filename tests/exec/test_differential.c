@@ -17,7 +17,7 @@ static void programs_give_the_same_bits_planned_and_not(void** state) {
     (void)state;
     size_t way_count;
     const program_way* ways = program_ways(&way_count);
-    uint64_t hits = 0, exits = 0;
+    uint64_t hits = 0, exits = 0, switches = 0;
     uint64_t drawn[PROGRAM_MOST_OPS] = {0};
     for (uint64_t seed = 1; seed <= PROGRAMS; ++seed) {
         const program_result expected = program_run(seed, RUNS, &program_reference);
@@ -31,6 +31,7 @@ static void programs_give_the_same_bits_planned_and_not(void** state) {
             fail_msg("program %u (%s) computes something else", (unsigned)seed, way->name);
         hits += result.hits;
         exits += result.exits;
+        switches += result.switches;
         for (size_t i = 0; i < BERTH_OP_COUNT; ++i)
             drawn[i] += result.drawn[i];
     }
@@ -39,6 +40,7 @@ static void programs_give_the_same_bits_planned_and_not(void** state) {
         if (drawn[i] == 0) fail_msg("no program draws %s", names[i]);
     assert_true(hits > PROGRAMS);
     assert_true(exits > PROGRAMS / 10);
+    assert_true(switches > PROGRAMS / 10);
 }
 
 int main(void) {

@@ -226,6 +226,7 @@ static void count_steps(program* p) {
         if (berth_runtime_query_step(p->runtime, i, &name, &counters) != BERTH_OK) continue;
         p->result.hits += counters.hits;
         p->result.exits += counters.side_exits;
+        p->result.switches += counters.switches;
     }
 }
 
