@@ -13,7 +13,8 @@ extern "C" {
 /// cannot run out.
 typedef enum berth_estimate_kind {
     BERTH_ESTIMATE_UNKNOWN,  ///< not seen often enough
-    BERTH_ESTIMATE_OBSERVED, ///< some size fits no form: the largest seen, with a margin
+    BERTH_ESTIMATE_OBSERVED, ///< some size fits no form, or a path may be taken whose sizes are not
+                             ///< known here: the largest seen, with a margin
     BERTH_ESTIMATE_BOUND,    ///< several paths (or a form bounded over its bucket): the largest
     BERTH_ESTIMATE_EXACT,    ///< every size is a form of known symbols, one path
 } berth_estimate_kind;

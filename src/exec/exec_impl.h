@@ -101,6 +101,9 @@ typedef struct berth_run {
     uint32_t max_events;
     uint64_t lower_bound_bytes;
     uint64_t pool_peak_bytes;
+    uint64_t apart_bytes;        ///< of the open nested frame that lies neither in this one nor in
+                                 ///< the pool
+    uint64_t outside_peak_bytes; ///< most bytes, of pool and nested frame, outside of the frame
     uint64_t allocated_bytes;
     uint64_t unplaced_bytes; ///< of them, what no plan placed
     berth_step_entry* entry;

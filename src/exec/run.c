@@ -191,11 +191,17 @@ static void record_value(
     trace->dims.count += (size_t)rank;
 }
 
+static void note_outside(berth_run* run) {
+    const uint64_t outside = run->ledger.pool_bytes + run->apart_bytes;
+    if (outside > run->outside_peak_bytes) run->outside_peak_bytes = outside;
+}
+
 static void count_pool_bytes(berth_run* run, uint64_t rounded_bytes) {
     run->unplaced_bytes += rounded_bytes;
     run->ledger.pool_bytes += rounded_bytes;
     if (run->ledger.pool_bytes > run->pool_peak_bytes)
         run->pool_peak_bytes = run->ledger.pool_bytes;
+    note_outside(run);
 }
 
 berth_status berth_run_place_in_pool(berth_context* context,
@@ -246,6 +252,8 @@ berth_status berth_temporary_take(
         count_pool_bytes(run, out->rounded_bytes);
     } else if (out->data == NULL) {
         run->unplaced_bytes += out->rounded_bytes;
+        run->apart_bytes = out->rounded_bytes;
+        note_outside(run);
     }
     return BERTH_OK;
 }
@@ -254,6 +262,7 @@ void berth_temporary_give(berth_context* context, berth_temporary* temporary) {
     if (temporary->run != NULL) {
         temporary->run->ledger.live_bytes -= temporary->rounded_bytes;
         if (temporary->is_from_pool) temporary->run->ledger.pool_bytes -= temporary->rounded_bytes;
+        if (temporary->data == NULL) temporary->run->apart_bytes = 0;
     }
     if (temporary->is_from_pool) {
         berth_pool_give(context->home.pool, &temporary->block);
@@ -296,6 +305,7 @@ berth_status berth_run_start(berth_context* context, berth_run* run, uint32_t ex
     run->ledger.live_count = 0;
     run->ledger.live_bytes = run->ledger.pool_bytes = 0;
     run->lower_bound_bytes = run->pool_peak_bytes = 0;
+    run->apart_bytes = run->outside_peak_bytes = 0;
     run->allocated_bytes = run->unplaced_bytes = 0;
     run->next_expired = placement != NULL ? placement->path->expired : NULL;
     if (placement == NULL) return BERTH_OK;
@@ -417,10 +427,11 @@ void berth_run_finish(berth_context* context, berth_run* run) {
     detach_survivors(context, run);
 
     uint64_t peak = run->lower_bound_bytes;
-    if (result == BERTH_RUN_HIT) {
+    if (result == BERTH_RUN_HIT && !run->late) {
         peak = run->placement->peak_bytes;
     } else if (run->placement != NULL) {
-        peak = run->placement->frame_bytes + run->pool_peak_bytes;
+        // what lives longer than planned may stand above what the plan has alive
+        peak = run->placement->frame_bytes + run->outside_peak_bytes;
     }
     berth_run_report report = {
         .result = result,

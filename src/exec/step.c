@@ -33,6 +33,12 @@ static uint64_t placement_growth(const berth_pool* pool, const berth_placement* 
     return berth_pool_demand_bytes(pool, &demand);
 }
 
+/// What a path without a placement may take: it may leave the others at any event, and lives in the
+/// pool from there. An eighth is what size classes may waste.
+static uint64_t other_paths_bytes(const berth_outlook* outlook) {
+    return outlook->has_other_paths ? outlook->frame_bytes + outlook->frame_bytes / 8 : 0;
+}
+
 /// What the pool may have to map for the values that the plans leave to it.
 static uint64_t pool_growth(const berth_context* context,
                             const berth_run* run,
@@ -44,10 +50,8 @@ static uint64_t pool_growth(const berth_context* context,
         if (growth > most) most = growth;
     }
     if (!outlook->has_other_paths) return most;
-    // a path without a placement may leave the others at any event, and lives in the pool from
-    // there: an eighth is what size classes may waste
     berth_pool_demand demand = {0};
-    berth_pool_demand_add(pool, &demand, outlook->frame_bytes + outlook->frame_bytes / 8);
+    berth_pool_demand_add(pool, &demand, other_paths_bytes(outlook));
     const uint64_t other = berth_pool_demand_bytes(pool, &demand);
     return other > UINT64_MAX - most ? UINT64_MAX : most + other;
 }
@@ -204,7 +208,7 @@ berth_status berth_step_estimate(berth_context* context,
     berth_binding_vec_fini(&bindings, host);
     if (status != BERTH_OK) return status;
     out_result->kind = outlook.kind;
-    out_result->bytes = outlook.frame_bytes + outlook.pool_bytes;
+    out_result->bytes = outlook.frame_bytes + outlook.pool_bytes + other_paths_bytes(&outlook);
     return BERTH_OK;
 }
 

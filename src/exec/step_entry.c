@@ -10,6 +10,17 @@
 #include "exec/bucket_settings.h"
 #include "exec/event_names.h"
 
+/// Fails if there are more dimensions and integers than a step may have.
+static berth_status check_count(const berth_step_desc* desc) {
+    size_t count = desc->integer_count;
+    for (size_t i = 0; i < desc->input_count && count <= BERTH_BINDINGS_MAX; ++i)
+        count += (size_t)desc->inputs[i].rank;
+    if (count <= BERTH_BINDINGS_MAX) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "it declares more than %u dimensions and integers",
+                      BERTH_BINDINGS_MAX);
+}
+
 static berth_status check_desc(const berth_step_desc* desc) {
     if (desc->name == NULL || desc->name[0] == '\0')
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a step needs a name");
@@ -41,7 +52,7 @@ static berth_status check_desc(const berth_step_desc* desc) {
                               desc->integers[i].name,
                               desc->integers[i].value);
     }
-    return BERTH_OK;
+    return check_count(desc);
 }
 
 /// The same inputs, ranks and integers, in the same order as in the step's first run.
@@ -179,6 +190,38 @@ static void append(berth_runtime* runtime, berth_step_entry* entry, uint32_t tag
     runtime->step_count++;
 }
 
+/// True if the plan file knows a step of this name and these dimensions and integers.
+static bool is_in_file(const berth_runtime* runtime, const berth_step_entry* entry) {
+    const berth_plan_file* file = &runtime->plans.file;
+    const berth_file_step* step = berth_plan_file_find(file, berth_step_model_name(entry->model));
+    if (step == NULL || step->binding_count != entry->binding_count) return false;
+    for (uint32_t i = 0; i < step->binding_count; ++i)
+        if (!berth_plan_file_has_binding(file, step, i, entry->binding_names[i])) return false;
+    return true;
+}
+
+/// Makes an entry, if it `may_create` or the plan file knows the very step: a question must not fix
+/// what the step declares.
+static berth_status add_entry(berth_runtime* runtime,
+                              const berth_step_desc* desc,
+                              bool may_create,
+                              berth_step_entry** out_entry) {
+    uint32_t tag;
+    berth_step_entry* entry = NULL;
+    BERTH_TRY(create(runtime, desc, &entry));
+    berth_status status = BERTH_OK;
+    if (may_create || is_in_file(runtime, entry)) {
+        status = berth_runtime_number_step(runtime, desc->name, &tag);
+        if (status == BERTH_OK) {
+            append(runtime, entry, tag);
+            *out_entry = entry;
+            return BERTH_OK;
+        }
+    }
+    berth_step_entry_destroy(runtime->host, entry);
+    return status;
+}
+
 /// The entry called desc->name, made if it `may_create` or the plan file knows it; NULL if there is
 /// none.
 static berth_status find_or_create(berth_runtime* runtime,
@@ -190,12 +233,8 @@ static berth_status find_or_create(berth_runtime* runtime,
     berth_step_entry* entry = berth_step_entry_look_up(runtime, desc->name);
     // what a file knows can be asked about before the first run
     if (entry == NULL &&
-        (may_create || berth_plan_file_find(&runtime->plans.file, desc->name) != NULL)) {
-        uint32_t tag;
-        status = berth_runtime_number_step(runtime, desc->name, &tag);
-        if (status == BERTH_OK) status = create(runtime, desc, &entry);
-        if (status == BERTH_OK) append(runtime, entry, tag);
-    }
+        (may_create || berth_plan_file_find(&runtime->plans.file, desc->name) != NULL))
+        status = add_entry(runtime, desc, may_create, &entry);
     berth_mutex_unlock(&runtime->lock);
     *out_entry = entry;
     return status;

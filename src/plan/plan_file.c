@@ -312,6 +312,13 @@ const berth_file_step* berth_plan_file_find(const berth_plan_file* self, const c
     return NULL;
 }
 
+bool berth_plan_file_has_binding(const berth_plan_file* self,
+                                 const berth_file_step* step,
+                                 uint32_t index,
+                                 const char* name) {
+    return berth_byte_text_is(self->texts.items[step->first_binding + index], name);
+}
+
 // ---- Writing.
 
 void berth_plan_file_begin(berth_byte_writer* writer, const char* config) {

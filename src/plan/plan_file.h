@@ -119,6 +119,11 @@ void berth_plan_file_fini(berth_plan_file* self, const berth_host* host);
 
 /// The step called `name`; NULL if there is none.
 const berth_file_step* berth_plan_file_find(const berth_plan_file* self, const char* name);
+/// True if binding `index` of `step` is called `name`.
+bool berth_plan_file_has_binding(const berth_plan_file* self,
+                                 const berth_file_step* step,
+                                 uint32_t index,
+                                 const char* name);
 
 // ---- Writing. Whoever writes checks writer->failed at the end.
 

@@ -19,8 +19,7 @@ typedef struct importer {
 static bool has_bindings(const importer* self, const berth_file_step* step) {
     if (step->binding_count != self->key->count) return false;
     for (uint32_t i = 0; i < step->binding_count; i++)
-        if (!berth_byte_text_is(self->file->texts.items[step->first_binding + i],
-                                self->key->bindings[i].name))
+        if (!berth_plan_file_has_binding(self->file, step, i, self->key->bindings[i].name))
             return false;
     return true;
 }

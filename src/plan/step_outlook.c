@@ -143,6 +143,9 @@ static void note_others(const berth_step_model* model,
                         uint32_t expected,
                         const int64_t* values,
                         berth_outlook* outlook) {
+    // a path that found no place among those known may be taken too
+    const bool is_full = model->told_full && model->path_count == model->policy.max_paths;
+    if (is_full) weaken(outlook, BERTH_ESTIMATE_OBSERVED);
     bool others = list->left_out;
     for (uint32_t rank = 0; rank < model->path_count && !others; rank++) {
         const berth_known_path* path = &model->paths[rank];
@@ -150,7 +153,8 @@ static void note_others(const berth_step_model* model,
                  may_be_taken(path, &model->paths[expected], values);
     }
     if (!others) return;
-    weaken(outlook, BERTH_ESTIMATE_BOUND);
+    // what such a path needs here has never been seen
+    weaken(outlook, BERTH_ESTIMATE_OBSERVED);
     outlook->has_other_paths = true;
 }
 

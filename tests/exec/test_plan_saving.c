@@ -569,11 +569,27 @@ static void failing_memory_at_any_call_leaves_a_good_file_or_none(void** state) 
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void a_question_does_not_fix_what_a_saved_step_declares(void** state) {
+    fixture* f = *state;
+    learn(f, "asked");
+    exec_kit kit = open_kit(f);
+    const berth_step_input other = {.name = "y", .rank = 1, .dims = (const int64_t[]){100}};
+    const berth_step_desc desc = {.name = "asked", .inputs = &other, .input_count = 1};
+    berth_step_estimate_result result;
+    assert_ok(berth_step_estimate(kit.ctx, &desc, &result));
+    assert_int_equal(result.kind, BERTH_ESTIMATE_UNKNOWN);
+    assert_ok(berth_step_warm(kit.ctx, &desc));
+    (void)run_step(kit.ctx, "asked", 300);
+    assert_int_equal(exec_kit_counters(kit.runtime, "asked").hits, 1);
+    exec_kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_restarted_program_hits_at_its_first_step),
         TEST(another_process_hits_at_its_first_step),
         TEST(what_a_step_needs_is_known_before_its_first_run),
+        TEST(a_question_does_not_fix_what_a_saved_step_declares),
         TEST(nested_steps_and_registered_ops_are_found_by_name),
         TEST(a_path_whose_op_is_missing_is_kept_for_those_who_have_it),
         TEST(runtimes_at_the_same_time_keep_each_others_steps),

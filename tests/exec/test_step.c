@@ -113,6 +113,39 @@ static void a_value_that_outlives_its_plan_is_not_overwritten(void** state) {
     assert_true(counters.hits >= 4);
 }
 
+/// A step whose value `a` dies before, or with `is_late` after, the one that escapes is made.
+static void run_before_an_escape(berth_context* ctx, int64_t n, bool is_late) {
+    assert_ok(exec_kit_begin(ctx, "escape", n));
+    berth_tensor* a = exec_kit_ramp(ctx, 5, n);
+    if (!is_late) berth_release(a);
+    berth_tensor* escaping = exec_kit_ramp(ctx, 7, n);
+    if (is_late) berth_release(a);
+    assert_ok(berth_step_end(ctx));
+    berth_release(escaping);
+}
+
+static void no_peak_is_below_what_was_alive_at_once(void** state) {
+    exec_kit* kit = *state;
+    berth_context* ctx = kit->ctx;
+    for (int64_t n = 100; n < 1000; n += 100)
+        run_before_an_escape(ctx, n, false);
+    run_before_an_escape(ctx, 1000, true);
+    berth_step_counters counters = exec_kit_counters(kit->runtime, "escape");
+    assert_true(counters.hits >= 6);
+    assert_int_equal(counters.partial, 0);
+    assert_true(counters.lower_bound_bytes >= 8000);
+    assert_true(counters.peak_bytes >= counters.lower_bound_bytes);
+    // a nested frame for which the outer plan has no place yet
+    for (int64_t n = 100; n < 1000; n += 100) {
+        assert_ok(exec_kit_begin(ctx, "around", n));
+        berth_release(run_chain(ctx, n));
+        assert_ok(berth_step_end(ctx));
+        counters = exec_kit_counters(kit->runtime, "around");
+        assert_true(counters.peak_bytes >= counters.lower_bound_bytes);
+    }
+    assert_true(counters.partial > 0);
+}
+
 static void a_mapped_value_stays_where_it_is_beyond_the_step(void** state) {
     exec_kit* kit = *state;
     berth_context* ctx = kit->ctx;
@@ -226,6 +259,20 @@ static berth_step_estimate_result estimate(berth_context* ctx, const char* name,
     berth_step_estimate_result result;
     assert_ok(berth_step_estimate(ctx, &desc, &result));
     return result;
+}
+
+static void a_description_that_is_refused_fixes_nothing(void** state) {
+    berth_context* ctx = ((exec_kit*)*state)->ctx;
+    const int64_t dims[BERTH_MAX_RANK] = {0};
+    berth_step_input inputs[9];
+    for (size_t i = 0; i < 9; ++i)
+        inputs[i] = (berth_step_input){.name = "x", .rank = BERTH_MAX_RANK, .dims = dims};
+    const berth_step_desc desc = {.name = "s", .inputs = inputs, .input_count = 9};
+    assert_int_equal(berth_step_begin(ctx, &desc), BERTH_ERR_INVALID_ARGUMENT);
+    assert_context_fails(
+        ctx, BERTH_ERR_INVALID_ARGUMENT, "step s: it declares more than 64 dimensions");
+    assert_ok(exec_kit_begin(ctx, "s", 3));
+    assert_ok(berth_step_end(ctx));
 }
 
 static void an_estimate_is_unknown_first_and_exact_later(void** state) {
@@ -412,11 +459,13 @@ int main(void) {
         EXEC_KIT_ON_BOTH(a_replayed_value_lies_in_the_frame_and_survivors_do_not),
         EXEC_KIT_ON_BOTH(another_op_makes_a_side_exit_and_the_result_stays_right),
         EXEC_KIT_ON_BOTH(a_value_that_outlives_its_plan_is_not_overwritten),
+        EXEC_KIT_ON_BOTH(no_peak_is_below_what_was_alive_at_once),
         EXEC_KIT_ON_BOTH(a_mapped_value_stays_where_it_is_beyond_the_step),
         EXEC_KIT_ON_BOTH(nested_steps_replay_inside_their_parent),
         EXEC_KIT_ON_BOTH(an_end_without_a_begin_is_an_error),
         EXEC_KIT_ON_BOTH(an_error_inside_a_step_is_reported_by_its_end),
         EXEC_KIT_ON_BOTH(a_description_must_agree_with_the_first_one),
+        EXEC_KIT_ON_BOTH(a_description_that_is_refused_fixes_nothing),
         EXEC_KIT_ON_BOTH(an_estimate_is_unknown_first_and_exact_later),
         EXEC_KIT_ON_BOTH(a_second_path_makes_the_estimate_a_bound),
         EXEC_KIT_ON_BOTH(a_step_that_cannot_fit_is_refused_before_it_begins),

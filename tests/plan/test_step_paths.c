@@ -289,6 +289,38 @@ static void any_tree_is_placed_alike_on_what_its_paths_share(void** state) {
     assert_true(switched * 2 >= late_runs);
 }
 
+static void what_a_path_needs_where_it_was_never_seen_is_not_promised(void** state) {
+    (void)state;
+    const berth_plan_policy policy = default_policy();
+    fixture f = open_fixture(&policy);
+    for (int64_t t = 10; t <= 50; t += 10) {
+        tape_chain(&f.tape, t, 9, 4, 0);
+        assert_int_equal(run_at(&f, t).kind,
+                         t <= 20 ? BERTH_ESTIMATE_UNKNOWN : BERTH_ESTIMATE_EXACT);
+    }
+    tape_chain(&f.tape, 10, 20, 4, 1);
+    (void)run_at(&f, 10);
+    tape_chain(&f.tape, 10, 9, 4, 0);
+    assert_int_equal(run_at(&f, 10).kind, BERTH_ESTIMATE_BOUND);
+    tape_chain(&f.tape, 60, 9, 4, 0);
+    assert_int_equal(run_at(&f, 60).kind, BERTH_ESTIMATE_OBSERVED);
+    close_fixture(&f);
+}
+
+static void paths_beyond_the_limit_leave_nothing_to_promise(void** state) {
+    (void)state;
+    berth_plan_policy policy = default_policy();
+    policy.max_paths = 1;
+    fixture f = open_fixture(&policy);
+    for (int64_t run = 0; run < 6; run++) {
+        tape_chain(&f.tape, 10, run == 3 ? 20 : 9, 4, run == 3);
+        const step_outcome outcome = run_at(&f, 10);
+        if (run == 0) continue;
+        assert_int_equal(outcome.kind, run <= 3 ? BERTH_ESTIMATE_EXACT : BERTH_ESTIMATE_OBSERVED);
+    }
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strictly_alternating_paths_are_hits),
@@ -299,6 +331,8 @@ int main(void) {
         cmocka_unit_test(paths_beyond_the_limit_keep_what_they_share_planned_and_are_named_once),
         cmocka_unit_test(a_trunk_that_is_no_longer_taken_gives_way),
         cmocka_unit_test(any_tree_is_placed_alike_on_what_its_paths_share),
+        cmocka_unit_test(what_a_path_needs_where_it_was_never_seen_is_not_promised),
+        cmocka_unit_test(paths_beyond_the_limit_leave_nothing_to_promise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
