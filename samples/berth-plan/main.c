@@ -6,6 +6,9 @@
 
 #include "plan_output.h"
 
+/// Of an id, with the zero byte, as printed.
+enum { ID_BYTES = 48 };
+
 /// Everything one run of the program holds.
 typedef struct program {
     plan_options options;
@@ -61,6 +64,12 @@ static bool check_settings(program* p) {
     return true;
 }
 
+/// What a terminal would obey is not printed.
+static void make_printable(char* text) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
+}
+
 static void make_plain(char* text) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
     for (char* at = text + strspn(text, plain); *at != '\0'; at += strspn(at, plain))
@@ -94,6 +103,7 @@ static bool name_case(plan_case* item, const char* path, const berth_trace_part*
                  number) < 0)
         item->stem = NULL;
     if (item->name == NULL || item->stem == NULL) return false;
+    make_printable(item->name);
     make_plain(item->stem);
     return true;
 }
@@ -156,6 +166,30 @@ static bool check_outputs(program* p) {
         if (outputs[i] == NULL || strchr(outputs[i], '%') != NULL) continue;
         complain(p, outputs[i], "several problems go to one file; a % stands for their names");
         return false;
+    }
+    return true;
+}
+
+static bool stem_is_taken(const program* p, size_t before, const char* stem) {
+    for (size_t i = 0; i < before; i++)
+        if (strcmp(p->cases[i].stem, stem) == 0) return true;
+    return false;
+}
+
+/// Adds its place among the problems to the stem of each that is called like an earlier one, so
+/// that no output takes another's place.
+static bool tell_stems_apart(program* p) {
+    for (size_t i = 0; i < p->case_count; i++) {
+        plan_case* item = &p->cases[i];
+        while (stem_is_taken(p, i, item->stem)) {
+            char* longer;
+            if (asprintf(&longer, "%s-%zu", item->stem, i + 1) < 0) {
+                complain(p, "", "out of memory");
+                return false;
+            }
+            free(item->stem);
+            item->stem = longer;
+        }
     }
     return true;
 }
@@ -244,9 +278,18 @@ static void plan(program* p, plan_case* item) {
     write_files(p, item);
 }
 
+/// Copies as much of an id as is printed.
+static const char* printable(const char* id, char out[ID_BYTES]) {
+    (void)snprintf(out, ID_BYTES, "%s", id);
+    make_printable(out);
+    return out;
+}
+
 /// Says which buffers are at fault.
 static void explain(program* p, const plan_case* item, const berth_pack_verdict* verdict) {
     berth_problem_row first, second;
+    char first_id[ID_BYTES];
+    char second_id[ID_BYTES];
     if (berth_problem_query_row(item->problem, verdict->first, &first) != BERTH_OK ||
         berth_problem_query_row(item->problem, verdict->second, &second) != BERTH_OK)
         return;
@@ -256,7 +299,7 @@ static void explain(program* p, const plan_case* item, const berth_pack_verdict*
                       "%s:%" PRIu32 ": '%s' at %" PRIu64 " is misaligned or too high\n",
                       item->name,
                       first.line,
-                      first.id,
+                      printable(first.id, first_id),
                       first.offset);
     else
         (void)fprintf(stderr,
@@ -265,10 +308,10 @@ static void explain(program* p, const plan_case* item, const berth_pack_verdict*
                       " bytes) share bytes while both are alive\n",
                       item->name,
                       first.line,
-                      first.id,
+                      printable(first.id, first_id),
                       first.offset,
                       first.size,
-                      second.id,
+                      printable(second.id, second_id),
                       second.line,
                       second.offset,
                       second.size);
@@ -284,6 +327,7 @@ static bool take_offsets(program* p, plan_case* item) {
     }
     for (size_t i = 0; i < count; i++) {
         berth_problem_row row;
+        char id[ID_BYTES];
         if (berth_problem_query_row(item->problem, i, &row) != BERTH_OK) return false;
         item->offsets[i] = row.offset;
         if (row.offset != BERTH_PACK_ANYWHERE) continue;
@@ -291,7 +335,7 @@ static bool take_offsets(program* p, plan_case* item) {
                       "berth-plan: %s:%" PRIu32 ": '%s' has no offset to check\n",
                       item->name,
                       row.line,
-                      row.id);
+                      printable(row.id, id));
         note(p, PLAN_EXIT_BAD_INPUT);
         return false;
     }
@@ -318,7 +362,7 @@ static void verify(program* p, plan_case* item) {
 
 static void work(program* p) {
     read_files(p);
-    if (!check_settings(p) || !make_cases(p) || !check_outputs(p)) return;
+    if (!check_settings(p) || !make_cases(p) || !check_outputs(p) || !tell_stems_apart(p)) return;
     if (p->options.improve_s > 0) plan_search_catch_interrupt();
     for (size_t i = 0; i < p->case_count; i++) {
         if (p->cases[i].problem == NULL) continue;

@@ -29,8 +29,8 @@ static char* fill_pattern(const char* pattern, const char* stem) {
 /// Opens a new file beside `file->path`. 0, or what failed.
 static int open_beside(plan_file* file) {
     struct stat info;
-    // what is no regular file, such as /dev/null, is written where it is
-    if (stat(file->path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    // what is no regular file, such as /dev/null or a link, is written where it is
+    if (lstat(file->path, &info) == 0 && !S_ISREG(info.st_mode)) {
         file->stream = fopen(file->path, "w");
         return file->stream != NULL ? 0 : errno;
     }

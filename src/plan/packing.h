@@ -39,4 +39,12 @@ BERTH_NODISCARD berth_status berth_packing_solve_order(const berth_host* host,
                                                        uint64_t* out_offsets,
                                                        berth_pack_result* out_result);
 
+/// The reuse distance (see berth_pack_result) of `offsets`, a valid packing of `peak` bytes.
+/// Errors: as berth_pack().
+BERTH_NODISCARD berth_status berth_packing_reuse_distance(const berth_host* host,
+                                                          const berth_pack_problem* problem,
+                                                          const uint64_t* offsets,
+                                                          uint64_t peak,
+                                                          uint64_t* out_bytes);
+
 #endif // BERTH_PLAN_PACKING_H

@@ -342,6 +342,7 @@ static void measure(berth_packer* self) {
         alive++;
         if (!self->plain) {
             live -= shared_bytes(self, self->before[i], i);
+            if (self->size[i] > self->lower_bound) self->lower_bound = self->size[i];
             if (self->given[i] != BERTH_PACK_ANYWHERE &&
                 self->given[i] + self->size[i] > self->lower_bound)
                 self->lower_bound = self->given[i] + self->size[i];

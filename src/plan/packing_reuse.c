@@ -146,3 +146,21 @@ uint64_t berth_packer_reuse_distance(berth_packer* self, const uint64_t* offsets
     }
     return (uint64_t)(sum / map.before[self->count]);
 }
+
+berth_status berth_packing_reuse_distance(const berth_host* host,
+                                          const berth_pack_problem* problem,
+                                          const uint64_t* offsets,
+                                          uint64_t peak,
+                                          uint64_t* out_bytes) {
+    berth_packing_load load;
+    const berth_status status = berth_packing_load_init(&load, host, problem);
+    *out_bytes = 0;
+    if (status == BERTH_OK) {
+        berth_packer whole = load.whole;
+        for (uint32_t i = 0; i < whole.count; i++)
+            whole.best[i] = offsets[whole.source[i]];
+        *out_bytes = berth_packer_reuse_distance(&whole, whole.best, peak);
+    }
+    berth_packing_load_fini(&load);
+    return status;
+}

@@ -24,24 +24,31 @@ struct berth_problem {
 
 // ---- Sizes.
 
+/// NULL if there is none of this name.
+static const berth_trace_symbol* find_symbol(const berth_problem* problem, const char* name) {
+    const berth_trace_section* section = problem->section;
+    for (uint32_t i = 0; i < section->symbol_count; i++) {
+        const berth_trace_symbol* symbol =
+            &problem->file->symbols.items[section->first_symbol + i].shown;
+        if (strcmp(symbol->name, name) == 0) return symbol;
+    }
+    return NULL;
+}
+
 static berth_status check_setting(const berth_problem* problem,
                                   const berth_trace_setting* setting) {
     const berth_trace_section* section = problem->section;
-    const berth_trace_line_symbol* symbols = problem->file->symbols.items + section->first_symbol;
     if (setting->name == NULL || setting->value < 0)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "a symbol needs a name and a value that is not below 0");
-    uint32_t at = 0;
-    while (at < section->symbol_count && strcmp(symbols[at].shown.name, setting->name) != 0)
-        at++;
-    if (at == section->symbol_count)
+    const berth_trace_symbol* symbol = find_symbol(problem, setting->name);
+    if (symbol == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "'%s' has no symbol '%s'%s%s",
                           problem->file->name,
                           setting->name,
                           section->step != NULL ? " in step " : "",
                           section->step != NULL ? section->step : "");
-    const berth_trace_symbol* symbol = &symbols[at].shown;
     if (symbol->lowest == symbol->highest && symbol->value == symbol->lowest &&
         setting->value != symbol->value)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
@@ -264,7 +271,8 @@ berth_status berth_problem_create(const berth_trace_file* file,
     if (problem == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for a problem");
     problem->file = file;
     problem->section = &file->sections.items[part];
-    problem->blocks = file->blocks.items + problem->section->first_block;
+    if (problem->section->block_count > 0)
+        problem->blocks = &file->blocks.items[problem->section->first_block];
     problem->kind = BERTH_ESTIMATE_EXACT;
     const berth_status status = fill(problem, settings, count);
     if (status == BERTH_OK)

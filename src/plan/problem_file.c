@@ -103,6 +103,10 @@ static berth_status resolve_pair(reader* self, berth_trace_block* block, bool* t
         return berth_csv_fail(
             self->csv, "in_place names '%s', which is no id", berth_csv_shown(block->model, shown));
     const berth_trace_block* before = &self->file->blocks.items[from];
+    if (before == block)
+        return berth_csv_fail(self->csv,
+                              "in_place names '%s', the buffer itself",
+                              berth_csv_shown(block->model, shown));
     if (block->lower + 1 != before->upper || before->lower >= before->upper ||
         block->lower >= block->upper)
         return berth_csv_fail(self->csv,

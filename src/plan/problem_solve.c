@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/packing.h"
 #include "plan/trace_file.h"
 
 /// A second way to pack: the buffers that escape lie above all others, the first of them on top. As
@@ -79,10 +80,15 @@ static void hang(stacking* self) {
     }
 }
 
-/// Packs the others and stacks.
-static berth_status stack(stacking* self, const berth_pack_options* options) {
+/// Packs the others and stacks; `out_steps` are those of the search.
+static berth_status stack(stacking* self, const berth_pack_options* options, uint64_t* out_steps) {
     if (!make_room(self))
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory to pack what escapes");
+    count_stacked(self);
+    // what is enough below, so that the stack on top of it is too
+    berth_pack_options within = *options;
+    const uint64_t stack_bytes = self->stacked[self->moments];
+    within.capacity = within.capacity > stack_bytes ? within.capacity - stack_bytes : 0;
     for (size_t i = 0; i < self->whole->count; i++) {
         self->intervals[i] = self->whole->intervals[i];
         if (escapes(self, i)) self->intervals[i].size = 0;
@@ -91,8 +97,8 @@ static berth_status stack(stacking* self, const berth_pack_options* options) {
                                       .count = self->whole->count,
                                       .alignment = self->whole->alignment};
     berth_pack_result result;
-    BERTH_TRY(berth_pack(&below, options, self->offsets, &result));
-    count_stacked(self);
+    BERTH_TRY(berth_pack(&below, &within, self->offsets, &result));
+    *out_steps = result.steps;
     self->peak = find_peak(self);
     hang(self);
     return BERTH_OK;
@@ -116,14 +122,80 @@ static berth_status try_stacking(const berth_problem* problem,
     stacking self = {.host = berth_host_default(),
                      .problem = problem,
                      .whole = berth_problem_query_pack(problem)};
-    const berth_status status = stack(&self, options);
-    if (status == BERTH_OK && self.peak < result->peak) {
+    uint64_t steps = 0;
+    uint64_t reuse = 0;
+    berth_status status = stack(&self, options, &steps);
+    const bool better = status == BERTH_OK && self.peak < result->peak;
+    if (better)
+        status =
+            berth_packing_reuse_distance(self.host, self.whole, self.offsets, self.peak, &reuse);
+    if (better && status == BERTH_OK) {
         memcpy(offsets, self.offsets, self.whole->count * sizeof *offsets);
         result->peak = self.peak;
         result->proved = result->peak == result->lower_bound;
+        result->reuse_distance = reuse;
     }
+    result->steps += steps;
     free_room(&self);
     return status;
+}
+
+// ---- What was given.
+
+/// The `index`-th row, which is there.
+static berth_problem_row row_of(const berth_problem* problem, uint32_t index) {
+    berth_problem_row row;
+    if (berth_problem_query_row(problem, index, &row) != BERTH_OK) row = (berth_problem_row){0};
+    return row;
+}
+
+/// Names the lines of given offsets that cannot be kept, in place of `status`, if it is theirs.
+static berth_status blame_offsets(const berth_problem* problem,
+                                  const berth_pack_problem* pack,
+                                  berth_status status) {
+    const berth_host* host = berth_host_default();
+    berth_interval* given = berth_host_calloc(host, pack->count + 1, sizeof *given);
+    uint64_t* offsets = berth_host_calloc(host, pack->count + 1, sizeof *offsets);
+    berth_pack_verdict verdict = {.valid = true};
+    if (given != NULL && offsets != NULL) {
+        for (size_t i = 0; i < pack->count; i++) {
+            given[i] = pack->intervals[i];
+            const bool anywhere = pack->fixed_offsets[i] == BERTH_PACK_ANYWHERE;
+            if (anywhere) given[i].size = 0;
+            offsets[i] = anywhere ? 0 : pack->fixed_offsets[i];
+        }
+        berth_pack_problem those = *pack;
+        those.intervals = given;
+        those.fixed_offsets = NULL;
+        if (berth_pack_verify(&those, offsets, &verdict) != BERTH_OK) verdict.valid = true;
+    }
+    berth_host_free(host, given);
+    berth_host_free(host, offsets);
+    if (verdict.valid) return status;
+    const berth_problem_row first = row_of(problem, verdict.first);
+    const berth_problem_row second = row_of(problem, verdict.second);
+    if (verdict.first == verdict.second)
+        return berth_fail(status,
+                          "line %u: the offset %llu is no multiple of the alignment %llu",
+                          first.line,
+                          (unsigned long long)first.offset,
+                          (unsigned long long)first.alignment);
+    return berth_fail(status,
+                      "line %u: the offset %llu lets the buffer overlap that of line %u",
+                      second.line,
+                      (unsigned long long)second.offset,
+                      first.line);
+}
+
+static berth_status pack_whole(const berth_problem* problem,
+                               const berth_pack_options* options,
+                               uint64_t* out_offsets,
+                               berth_pack_result* out_result) {
+    const berth_pack_problem* pack = berth_problem_query_pack(problem);
+    const berth_status status = berth_pack(pack, options, out_offsets, out_result);
+    return status == BERTH_ERR_INVALID_ARGUMENT && pack->fixed_offsets != NULL
+               ? blame_offsets(problem, pack, status)
+               : status;
 }
 
 berth_status berth_problem_solve(const berth_problem* problem,
@@ -135,7 +207,7 @@ berth_status berth_problem_solve(const berth_problem* problem,
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "a problem and places for offsets and result are needed");
     const berth_pack_problem* pack = berth_problem_query_pack(problem);
-    if (!can_stack(problem, pack)) return berth_pack(pack, options, out_offsets, out_result);
+    if (!can_stack(problem, pack)) return pack_whole(problem, options, out_offsets, out_result);
     berth_pack_options half = options != NULL ? *options : (berth_pack_options){0};
     half.budget_ns = half.budget_ns / 2 + half.budget_ns % 2;
     half.budget_steps = half.budget_steps / 2 + half.budget_steps % 2;

@@ -189,6 +189,20 @@ static void a_pair_in_place_needs_its_bytes_once(void** state) {
     assert_true(result.proved);
 }
 
+static void two_that_may_take_each_others_place_need_the_larger_of_them(void** state) {
+    (void)state;
+    static const berth_interval intervals[] = {{5, 0, 1}, {6, 0, 1}};
+    static const berth_pack_in_place pairs[] = {{0, 1}, {1, 0}};
+    const berth_pack_problem problem = {
+        .intervals = intervals, .count = 2, .in_place = pairs, .in_place_count = 2};
+    uint64_t offsets[2];
+    berth_pack_result result;
+    assert_ok(berth_pack(&problem, NULL, offsets, &result));
+    assert_int_equal(result.peak, 6);
+    assert_int_equal(result.lower_bound, 6);
+    assert_true(result.proved);
+}
+
 static void a_buffer_that_shares_with_nobody_keeps_its_bytes_for_good(void** state) {
     (void)state;
     const berth_interval items[] = {{10, 0, 2}, {10, 2, 4}, {10, 4, 6}};
@@ -306,6 +320,7 @@ int main(void) {
         cmocka_unit_test(larger_problems_with_every_wish_are_packed_validly_and_the_same_each_time),
         cmocka_unit_test(the_checker_agrees_with_the_contract_on_random_offsets),
         cmocka_unit_test(a_pair_in_place_needs_its_bytes_once),
+        cmocka_unit_test(two_that_may_take_each_others_place_need_the_larger_of_them),
         cmocka_unit_test(a_buffer_that_shares_with_nobody_keeps_its_bytes_for_good),
         cmocka_unit_test(given_offsets_are_kept_and_filled_around),
         cmocka_unit_test(sizes_over_4_gib_keep_their_own_alignment),

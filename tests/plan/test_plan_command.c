@@ -155,9 +155,26 @@ static void the_other_files_are_planned_beside_a_bad_one(void** state) {
     expect_text(kit->out, "toy.csv        5               12");
     put(kit, "overlap.csv", "id,lower,upper,size,offset\na,0,5,8,0\nb,2,9,8,4\n");
     assert_int_equal(RUN("overlap.csv", "toy.csv"), 2);
-    expect_text(kit->err, "overlap.csv: ");
+    expect_text(kit->err,
+                "overlap.csv: line 3: the offset 4 lets the buffer overlap that of line 2");
     expect_text(kit->out, "toy.csv ");
     assert_int_equal(RUN("--ignore-offsets", "overlap.csv"), 0);
+    put(kit, "odd.csv", "id,lower,upper,size,offset,alignment\na,0,5,8,0,8\nb,2,9,8,12,8\n");
+    assert_int_equal(RUN("odd.csv"), 2);
+    expect_text(kit->err, "odd.csv: line 3: the offset 12 is no multiple of the alignment 8");
+}
+
+static void what_files_say_cannot_command_the_terminal(void** state) {
+    command_kit* kit = *state;
+    put(kit, "t.csv", "op,id,bytes,t_us,site\nB,\033[2J,64,,\nA,1,64,,\nE,,,,\n");
+    assert_int_equal(RUN("t.csv"), 0);
+    expect_text(kit->out, "t.csv:?[2J ");
+    put(kit, "v.csv", "id,lower,upper,size,offset\n\033[2J,0,5,8,0\n\033[3J,2,9,8,4\n");
+    assert_int_equal(RUN("--verify", "v.csv"), 1);
+    assert_null(strchr(kit->err, '\033'));
+    put(kit, "n.csv", "id,lower,upper,size,offset\n\033[2J,0,5,8,\n");
+    assert_int_equal(RUN("--verify", "n.csv"), 2);
+    assert_null(strchr(kit->err, '\033'));
 }
 
 static void a_command_line_that_is_wrong_is_refused(void** state) {
@@ -217,6 +234,33 @@ static void offsets_are_written_and_can_be_checked(void** state) {
     assert_int_equal(RUN("partial.csv", "-o", "-"), 0);
     assert_string_equal(kit->out, "id,lower,upper,size,offset\na,0,3,4,0\nb,3,5,4,0\n");
     expect_text(kit->err, "partial.csv");
+}
+
+static void problems_of_one_name_have_files_of_their_own(void** state) {
+    command_kit* kit = *state;
+    char text[TEXT_BYTES];
+    put(kit,
+        "t.csv",
+        "op,id,bytes,t_us,site\nB,a b,,,\nA,first,1,,\nE,,,,\nB,a_b,,,\nA,second,1,,\nE,,,,\n");
+    assert_int_equal(RUN("t.csv", "-o", "%.out"), 0);
+    get(kit, "t-a_b.out", text);
+    expect_text(text, "first");
+    get(kit, "t-a_b-2.out", text);
+    expect_text(text, "second");
+}
+
+static void a_link_is_written_where_it_leads(void** state) {
+    command_kit* kit = *state;
+    char text[TEXT_BYTES];
+    put(kit, "toy.csv", toy);
+    put(kit, "target", "old");
+    char link[512];
+    snprintf(link, sizeof link, "%s", path_of(kit, "link"));
+    assert_int_equal(symlink("target", link), 0);
+    assert_int_equal(RUN("toy.csv", "-o", "link"), 0);
+    get(kit, "target", text);
+    expect_text(text, "id,lower,upper,size,offset");
+    assert_true(readlink(link, text, sizeof text) > 0);
 }
 
 static void a_trace_is_planned_at_other_symbols(void** state) {
@@ -369,6 +413,9 @@ int main(void) {
         TEST(the_other_files_are_planned_beside_a_bad_one),
         TEST(a_command_line_that_is_wrong_is_refused),
         TEST(offsets_are_written_and_can_be_checked),
+        TEST(what_files_say_cannot_command_the_terminal),
+        TEST(problems_of_one_name_have_files_of_their_own),
+        TEST(a_link_is_written_where_it_leads),
         TEST(a_trace_is_planned_at_other_symbols),
         TEST(a_drawing_is_well_formed_and_shows_the_labels),
         TEST(writing_that_fails_is_reported_and_leaves_nothing),

@@ -79,6 +79,10 @@ static void a_problem_without_buffers_needs_nothing(void** state) {
     assert_int_equal(result.peak, 0);
     assert_true(result.proved);
     berth_problem_destroy(problem);
+    const berth_trace_setting setting = {"n", 1};
+    assert_fails(berth_problem_create(file, 0, &setting, 1, &problem),
+                 BERTH_ERR_INVALID_ARGUMENT,
+                 "has no symbol 'n'");
     berth_trace_file_destroy(file);
 }
 
@@ -111,6 +115,7 @@ static void what_is_wrong_is_named_with_its_line(void** state) {
         {"id,lower,upper,size,offset\n1,0,1,4,x\n", 2, "offset is 'x'"},
         {"id,lower,upper,size,in_place\n1,0,1,4,\n2,0,1,4,3\n", 3, "'3', which is no id"},
         {"id,lower,upper,size,in_place\n1,0,1,4,\n2,1,2,4,1\n", 3, "whose last moment"},
+        {"id,lower,upper,size,in_place\n1,0,1,4,\n2,0,1,4,2\n", 3, "the buffer itself"},
         {"id,lower,upper,size,in_place\n1,0,2,4,\n2,1,3,4,1\n3,1,3,4,1\n", 4, "another buffer"},
         {"id,lower,upper,size\n\"1,0,1,4\n", 2, "closing quote is missing"},
         {"id,lower,upper,size\n\"1\"2,0,1,4\n", 2, "goes on behind its closing quote"},
