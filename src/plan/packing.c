@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "plan/packing_internal.h"
+#include "plan/packing_local.h"
+#include "plan/packing_merge.h"
 #include "plan/packing_search.h"
 #include "plan/packing_skyline.h"
 
@@ -89,19 +91,22 @@ static bool has_pairs(const berth_packer* self) {
     return false;
 }
 
-static void run_constrained_order(berth_packer* self, berth_packing_order order) {
+static void run_constrained_order(berth_packer* self,
+                                  berth_packing_order order,
+                                  berth_packing_budget* budget) {
     berth_packer_make_sequence(self, order);
-    const bool by_start = is_by_start(order);
-    const bool best = is_best_fit(order);
-    berth_packer_keep(self, berth_packer_run_constrained(self, by_start, best, true, self->peak));
-    if (self->peak > self->enough && has_pairs(self))
-        berth_packer_keep(self,
-                          berth_packer_run_constrained(self, by_start, best, false, self->peak));
+    berth_packer_constrained rule = {
+        .by_start = is_by_start(order), .best_fit = is_best_fit(order), .in_place = true};
+    berth_packer_keep(self, berth_packer_run_constrained(self, rule, self->peak, budget));
+    if (self->peak <= self->enough || !has_pairs(self)) return;
+    rule.in_place = false;
+    berth_packer_keep(self, berth_packer_run_constrained(self, rule, self->peak, budget));
 }
 
-static void run_order(berth_packer* self, berth_packing_order order) {
+/// The first order is run without a budget.
+static void run_order(berth_packer* self, berth_packing_order order, berth_packing_budget* budget) {
     if (!self->plain) {
-        run_constrained_order(self, order);
+        run_constrained_order(self, order, budget);
     } else if (order < BERTH_PACKING_SIZE_LOWEST) {
         berth_packer_keep(self, berth_packer_run_online(self, order, self->peak));
     } else {
@@ -111,13 +116,18 @@ static void run_order(berth_packer* self, berth_packing_order order) {
     }
 }
 
+static bool has_budget(const berth_packing_budget* budget) {
+    return budget->end_ns > 0 || budget->end_steps > 0;
+}
+
 /// True if one more rule like the slowest so far would not fit the budget.
 static bool is_late(berth_packing_budget* budget, const berth_packer* self, uint64_t* slowest_ns) {
-    if (budget->over || budget->options->budget_ns == 0) return false;
+    if (budget->over) return has_budget(budget);
+    if (budget->end_ns == 0) return false;
     const uint64_t before = budget->cpu_ns;
     berth_packing_budget_look(budget, self->peak, self->lower_bound);
     if (budget->cpu_ns - before > *slowest_ns) *slowest_ns = budget->cpu_ns - before;
-    return budget->over || budget->cpu_ns + *slowest_ns > budget->options->budget_ns;
+    return budget->over || budget->cpu_ns + *slowest_ns > budget->end_ns;
 }
 
 /// The skyline's rules, the best on average first.
@@ -142,32 +152,90 @@ static void run_skylines(berth_packer* self, berth_packing_budget* budget, uint6
     if (skyline == NULL) return; // there is a packing already
     const uint64_t pairs = self->neighbours + (uint64_t)self->count * 16;
     uint64_t looked = 0;
+    berth_packing_budget* timed = has_budget(budget) ? budget : NULL;
     for (size_t k = 0; k < sizeof skyline_rules / sizeof skyline_rules[0]; k++) {
         if (self->peak <= self->enough || is_late(budget, self, slowest_ns)) break;
-        if (k > 1 && budget->over && looked + pairs > SKYLINE_PAIRS) break;
+        if (k > 1 && !has_budget(budget) && looked + pairs > SKYLINE_PAIRS) break;
         looked += pairs;
-        berth_packing_budget* timed = budget->over ? NULL : budget;
         berth_packer_keep(self, berth_skyline_run(skyline, skyline_rules[k], self->peak, timed));
     }
     berth_skyline_destroy(skyline);
 }
 
-/// The rules in an order that rarely needs the later ones: those of time cost next to nothing, and
-/// the skyline's, the best by far, cut short the others. Work stays close to linear in the size: a
-/// part of very many pairs is left to the first.
-static void run_portfolio(berth_packer* self, berth_packing_budget* budget) {
+/// The rules from `first` on, in an order that rarely needs the later ones: those of time cost next
+/// to nothing, and the skyline's, the best by far, cut short the others. Work stays close to linear
+/// in the size: a part of very many pairs is left to the first.
+static void run_rules(berth_packer* self, berth_packing_order first, berth_packing_budget* budget) {
     uint64_t slowest_ns = 0;
+    berth_packing_budget* timed = has_budget(budget) ? budget : NULL;
     const uint64_t pairs = self->plain ? self->neighbours : (uint64_t)self->count * self->count / 2;
-    for (int k = 0; k < BERTH_PACKING_ORDER_COUNT; k++) {
+    for (int k = (int)first; k < BERTH_PACKING_ORDER_COUNT; k++) {
         const berth_packing_order order = (berth_packing_order)k;
         const bool linear = self->plain && k <= BERTH_PACKING_REVERSE_BEST;
-        if (k > 0 && (self->peak <= self->enough || is_late(budget, self, &slowest_ns))) return;
+        if (k > 0 && self->peak <= self->enough) return;
         if (k > 0 && !linear && pairs > PAIRS_LIMIT) return;
         if (order == BERTH_PACKING_SIZE_LOWEST && self->plain)
             run_skylines(self, budget, &slowest_ns);
         if (order >= BERTH_PACKING_SIZE_LOWEST && pairs > SEQUENCE_PAIRS) return;
-        if (self->peak > self->enough) run_order(self, order);
+        if (k > 0 && is_late(budget, self, &slowest_ns)) return;
+        if (self->peak > self->enough) run_order(self, order, k == 0 ? NULL : timed);
     }
+}
+
+// ---- Parts that are not plain: whatever finds packings for plain ones finds some for them.
+
+/// What is done with a plain part.
+typedef void (*plain_work)(berth_packer* plain, berth_packing_budget* budget);
+
+static void run_all_rules(berth_packer* plain, berth_packing_budget* budget) {
+    run_rules(plain, BERTH_PACKING_ONLINE_RECENT, budget);
+}
+
+static void run_rules_and_search(berth_packer* plain, berth_packing_budget* budget) {
+    run_all_rules(plain, budget);
+    berth_packer_search(plain, budget);
+}
+
+/// Works on the plain parts that can be better than what is there, each with one of `shares` equal
+/// shares of what is left of the budget.
+static void try_plain(berth_packer* self,
+                      plain_work work,
+                      uint64_t shares,
+                      berth_packing_budget* budget) {
+    uint32_t joined = UINT32_MAX;
+    for (int k = 0; k < BERTH_PACKING_JOIN_COUNT && self->peak > self->enough; k++) {
+        berth_packing_merge merge;
+        const bool made = berth_packing_merge_init(&merge, self, (berth_packing_joining)k);
+        if (made && merge.joined != joined && merge.plain.lower_bound < self->peak) {
+            berth_packing_budget_narrow(budget, shares);
+            work(&merge.plain, budget);
+            berth_packing_budget_widen(budget);
+            berth_packing_merge_take(&merge, self);
+        }
+        joined = merge.joined;
+        berth_packing_merge_fini(&merge);
+        if (!made) return;
+    }
+}
+
+/// The portfolio for one part.
+static void run_portfolio(berth_packer* self, berth_packing_budget* budget) {
+    if (self->plain) {
+        run_all_rules(self, budget);
+        return;
+    }
+    run_order(self, BERTH_PACKING_ONLINE_RECENT, NULL);
+    try_plain(self, run_all_rules, 2, budget);
+    run_rules(self, BERTH_PACKING_ONLINE_BEST, budget);
+}
+
+static void search_part(berth_packer* self, berth_packing_budget* budget) {
+    if (self->plain) {
+        berth_packer_search(self, budget);
+        return;
+    }
+    try_plain(self, run_rules_and_search, 3, budget);
+    berth_packer_search_local(self, budget);
 }
 
 // ---- The whole problem.
@@ -212,7 +280,7 @@ static void pack_parts(solution* self, berth_packing_order order) {
         if (order == BERTH_PACKING_ORDER_COUNT)
             run_portfolio(&packer, &self->budget);
         else
-            run_order(&packer, order);
+            run_order(&packer, order, NULL);
         store(self, &packer, part);
         berth_packer_fini(&packer);
     }
@@ -247,7 +315,7 @@ static void improve_parts(solution* self) {
         packer.lower_bound = load->part_bound[part];
         for (uint32_t i = 0; i < packer.count; i++)
             packer.best[i] = self->offsets[packer.source[i]];
-        berth_packer_search(&packer, &self->budget);
+        search_part(&packer, &self->budget);
         store(self, &packer, part);
         berth_packer_fini(&packer);
         // A search that ends early has done what it can.

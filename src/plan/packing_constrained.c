@@ -8,6 +8,8 @@
 
 /// What has ended is dropped when the list has doubled, and so much more.
 #define DROP_GAP 32u
+/// Placed items passed between two looks at the clock.
+#define LOOK_ITEMS (UINT64_C(1) << 17)
 
 /// What is placed, by offset; in order of starts without what has ended.
 typedef struct placed_list {
@@ -114,25 +116,35 @@ static uint64_t place_given(placed_list* list) {
     return peak;
 }
 
-uint64_t berth_packer_run_constrained(
-    berth_packer* self, bool by_start, bool best_fit, bool in_place, uint64_t limit) {
+uint64_t berth_packer_run_constrained(berth_packer* self,
+                                      berth_packer_constrained rule,
+                                      uint64_t limit,
+                                      berth_packing_budget* budget) {
     memset(self->is_placed, 0, self->count * sizeof *self->is_placed);
     placed_list list = {self, 0};
     uint64_t peak = place_given(&list);
+    uint64_t passed = 0;
     uint32_t drop_at = list.count + DROP_GAP;
     for (uint32_t i = 0; i < self->count; i++) {
         const uint32_t item = self->order[i];
         if (self->given[item] != BERTH_PACK_ANYWHERE) continue;
-        if (by_start && list.count >= drop_at) {
+        if (rule.by_start && list.count >= drop_at) {
             drop_ended(&list, self->start[item]);
             drop_at = 2 * list.count + DROP_GAP;
         }
-        insert(&list, item, choose_offset(&list, item, best_fit, in_place));
+        insert(&list, item, choose_offset(&list, item, rule.best_fit, rule.in_place));
         const uint64_t high = self->offset[item] + self->size[item];
-        if (high <= peak) continue;
-        peak = high;
-        self->culprit = i;
-        if (peak > limit) return UINT64_MAX;
+        if (high > peak) {
+            peak = high;
+            self->culprit = i;
+            if (peak > limit) return UINT64_MAX;
+        }
+        passed += list.count;
+        if (budget != NULL && passed > LOOK_ITEMS) {
+            passed = 0;
+            berth_packing_budget_look(budget, self->peak, self->lower_bound);
+            if (budget->over) return UINT64_MAX;
+        }
     }
     return peak;
 }

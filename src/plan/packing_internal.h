@@ -105,9 +105,17 @@ uint64_t berth_packer_run_online(berth_packer* self, berth_packing_order order, 
 uint64_t berth_packer_run_sequence(berth_packer* self, bool best_fit, uint64_t limit);
 
 /// packing_constrained.c: in the sequence of `order`, around what is given; for all problems.
-/// `by_start`: the sequence is that of the starts. `in_place`: partners share where they can.
-uint64_t berth_packer_run_constrained(
-    berth_packer* self, bool by_start, bool best_fit, bool in_place, uint64_t limit);
+typedef struct berth_packer_constrained {
+    bool by_start; ///< the sequence is that of the starts
+    bool best_fit; ///< the smallest gap, not the lowest
+    bool in_place; ///< partners share where they can
+} berth_packer_constrained;
+
+/// UINT64_MAX also once `budget` (may be NULL) is over: looks at the clock without spending steps.
+uint64_t berth_packer_run_constrained(berth_packer* self,
+                                      berth_packer_constrained rule,
+                                      uint64_t limit,
+                                      berth_packing_budget* budget);
 
 /// Fills near and near_at. False without memory or if there are too many neighbours: the rules then
 /// do without.

@@ -7,110 +7,7 @@
 #include "kit/random.h"
 #include "plan/packing.h"
 #include "plan/verify.h"
-
-#define MOST 48u
-
-/// A problem with room for every wish.
-typedef struct wishes {
-    berth_interval items[MOST];
-    uint64_t alignments[MOST];
-    uint64_t fixed[MOST];
-    bool exclusive[MOST];
-    berth_pack_in_place pairs[MOST];
-    berth_pack_problem problem;
-} wishes;
-
-/// Random lifetimes; half of the items begin as an earlier one ends, which most of those pair with.
-static void make_items(test_random* random, wishes* self, size_t count, uint64_t most_bytes) {
-    bool paired[MOST] = {false};
-    size_t pairs = 0;
-    for (size_t i = 0; i < count; i++) {
-        const size_t other = i == 0 ? 0 : (size_t)test_random_below(random, i);
-        const bool follows = i > 0 && test_random_one_in(random, 2);
-        const uint32_t start =
-            follows ? self->items[other].end - 1 : (uint32_t)test_random_below(random, count + 2);
-        self->items[i] = (berth_interval){1 + test_random_below(random, most_bytes),
-                                          start,
-                                          start + 1 + (uint32_t)test_random_below(random, 5)};
-        if (!follows || paired[other] || test_random_one_in(random, 4)) continue;
-        paired[other] = true;
-        self->pairs[pairs++] = (berth_pack_in_place){(uint32_t)other, (uint32_t)i};
-    }
-    self->problem.in_place_count = pairs;
-}
-
-static void make_wishes(test_random* random, wishes* self, size_t count, uint64_t most_bytes) {
-    *self = (wishes){.problem = {.count = count}};
-    make_items(random, self, count, most_bytes);
-    for (size_t i = 0; i < count; i++) {
-        self->alignments[i] =
-            test_random_one_in(random, 3) ? UINT64_C(1) << test_random_below(random, 3) : 0;
-        self->exclusive[i] = test_random_one_in(random, 8);
-        self->fixed[i] = BERTH_PACK_ANYWHERE;
-    }
-    self->fixed[0] =
-        test_random_one_in(random, 2) ? 4 * test_random_below(random, 3) : BERTH_PACK_ANYWHERE;
-    self->problem.intervals = self->items;
-    if (!test_random_one_in(random, 3)) self->problem.alignments = self->alignments;
-    if (!test_random_one_in(random, 3)) self->problem.fixed_offsets = self->fixed;
-    if (!test_random_one_in(random, 3)) self->problem.exclusive = self->exclusive;
-    if (test_random_one_in(random, 3)) self->problem.in_place_count = 0;
-    self->problem.in_place = self->pairs;
-}
-
-// ---- The truth, by the words of the contract.
-
-static bool is_pair(const berth_pack_problem* problem, size_t a, size_t b) {
-    for (size_t k = 0; k < problem->in_place_count; k++)
-        if (problem->in_place[k].from == a && problem->in_place[k].to == b) return true;
-    return false;
-}
-
-static bool is_exclusive(const berth_pack_problem* problem, size_t i) {
-    return problem->exclusive != NULL && problem->exclusive[i];
-}
-
-static bool may_be_at(const berth_pack_problem* problem, const uint64_t* offsets, size_t i) {
-    if (problem->alignments != NULL && problem->alignments[i] != 0 &&
-        offsets[i] % problem->alignments[i] != 0)
-        return false;
-    return problem->fixed_offsets == NULL || problem->fixed_offsets[i] == BERTH_PACK_ANYWHERE ||
-           problem->fixed_offsets[i] == offsets[i];
-}
-
-static bool are_apart(const berth_pack_problem* problem,
-                      const uint64_t* offsets,
-                      size_t a,
-                      size_t b) {
-    const berth_interval* x = &problem->intervals[a];
-    const berth_interval* y = &problem->intervals[b];
-    if (offsets[a] + x->size <= offsets[b] || offsets[b] + y->size <= offsets[a]) return true;
-    if (is_exclusive(problem, a) || is_exclusive(problem, b)) return false;
-    if (x->start >= y->end || y->start >= x->end) return true;
-    return (is_pair(problem, a, b) || is_pair(problem, b, a)) && offsets[a] == offsets[b];
-}
-
-static bool is_valid(const berth_pack_problem* problem, const uint64_t* offsets, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!may_be_at(problem, offsets, i)) return false;
-        for (size_t k = 0; k < i; k++)
-            if (!are_apart(problem, offsets, i, k)) return false;
-    }
-    return true;
-}
-
-/// True if items from `next` on can be placed below `peak`, by trying every offset.
-static bool fits(const berth_pack_problem* problem, uint64_t* offsets, size_t next, uint64_t peak) {
-    if (next == problem->count) return true;
-    for (offsets[next] = 0; offsets[next] + problem->intervals[next].size <= peak;
-         offsets[next]++) {
-        bool free = may_be_at(problem, offsets, next);
-        for (size_t k = 0; k < next && free; k++)
-            free = are_apart(problem, offsets, next, k);
-        if (free && fits(problem, offsets, next + 1, peak)) return true;
-    }
-    return false;
-}
+#include "plan/wishes_kit.h"
 
 static berth_pack_result pack(const berth_pack_problem* problem, uint64_t* offsets) {
     berth_pack_result result;
@@ -131,14 +28,14 @@ static void tiny_problems_with_every_wish_are_close_to_the_optimum_and_bounds_ar
     test_random random = test_random_make(5);
     size_t optimal = 0;
     for (int round = 0; round < 400; round++) {
-        wishes w;
-        uint64_t offsets[MOST], tried[MOST];
-        make_wishes(&random, &w, 5, 4);
+        test_wishes w;
+        uint64_t offsets[TEST_WISHES_MOST], tried[TEST_WISHES_MOST];
+        test_wishes_make(&random, &w, 5, 4);
         const berth_pack_result result = pack(&w.problem, offsets);
-        assert_true(is_valid(&w.problem, offsets, w.problem.count));
+        assert_true(test_wishes_are_met(&w.problem, offsets, w.problem.count));
         if (result.lower_bound > 0)
-            assert_false(fits(&w.problem, tried, 0, result.lower_bound - 1));
-        optimal += !fits(&w.problem, tried, 0, result.peak - 1);
+            assert_false(test_wishes_fit(&w.problem, tried, 0, result.lower_bound - 1));
+        optimal += !test_wishes_fit(&w.problem, tried, 0, result.peak - 1);
     }
     assert_true(optimal >= 370);
 }
@@ -148,11 +45,12 @@ static void larger_problems_with_every_wish_are_packed_validly_and_the_same_each
     (void)state;
     test_random random = test_random_make(6);
     for (int round = 0; round < 300; round++) {
-        wishes w;
-        uint64_t offsets[MOST], again[MOST];
-        make_wishes(&random, &w, 1 + (size_t)test_random_below(&random, MOST), 100);
+        test_wishes w;
+        uint64_t offsets[TEST_WISHES_MOST], again[TEST_WISHES_MOST];
+        test_wishes_make(
+            &random, &w, 1 + (size_t)test_random_below(&random, TEST_WISHES_MOST), 100);
         const berth_pack_result first = pack(&w.problem, offsets);
-        assert_true(is_valid(&w.problem, offsets, w.problem.count));
+        assert_true(test_wishes_are_met(&w.problem, offsets, w.problem.count));
         const berth_pack_result second = pack(&w.problem, again);
         assert_memory_equal(offsets, again, w.problem.count * sizeof *offsets);
         assert_memory_equal(&first, &second, sizeof first);
@@ -164,14 +62,14 @@ static void the_checker_agrees_with_the_contract_on_random_offsets(void** state)
     test_random random = test_random_make(7);
     size_t valid = 0;
     for (int round = 0; round < 20000; round++) {
-        wishes w;
-        uint64_t offsets[MOST];
-        make_wishes(&random, &w, 4, 4);
+        test_wishes w;
+        uint64_t offsets[TEST_WISHES_MOST];
+        test_wishes_make(&random, &w, 4, 4);
         for (size_t i = 0; i < w.problem.count; i++)
             offsets[i] = test_random_below(&random, 12);
         berth_pack_verdict verdict;
         assert_ok(berth_pack_verify(&w.problem, offsets, &verdict));
-        assert_int_equal(verdict.valid, is_valid(&w.problem, offsets, w.problem.count));
+        assert_int_equal(verdict.valid, test_wishes_are_met(&w.problem, offsets, w.problem.count));
         valid += verdict.valid;
     }
     assert_in_range(valid, 1000, 19000);
@@ -292,9 +190,9 @@ static void every_failing_allocation_is_survived(void** state) {
     assert_ok(berth_host_create(&failing.allocator, &host));
     test_random random = test_random_make(8);
     for (int round = 0; round < 20; round++) {
-        wishes w;
-        uint64_t offsets[MOST];
-        make_wishes(&random, &w, MOST, 100);
+        test_wishes w;
+        uint64_t offsets[TEST_WISHES_MOST];
+        test_wishes_make(&random, &w, TEST_WISHES_MOST, 100);
         bool failed = true;
         for (size_t nth = 1; failed; nth++) {
             berth_pack_result result;
