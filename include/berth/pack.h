@@ -86,7 +86,8 @@ typedef struct berth_pack_result {
 /// Chooses an offset for each buffer so that no two with overlapping lifetimes share a byte, and
 /// few bytes are needed in all. First a fixed list of greedy orders, the cheapest and most
 /// cache-friendly first; then, with a budget, a search that ends at the lower bound, at a proof,
-/// when its budget is spent, or when it is told to.
+/// when its budget is spent, or when it is told to. Where offsets are given, aligned or shared in
+/// place, the search proves no more than that the lower bound is met.
 ///
 /// `out_offsets` is [count], in bytes. Among packings of equal peak the one with the smaller reuse
 /// distance is preferred.

@@ -8,6 +8,7 @@
 //         a bound on every section as in Moffitt 2023, "MiniMalloc", doi 10.1145/3623278.3624752.
 #include "plan/packing_search.h"
 
+#include "plan/packing_random.h"
 #include "plan/packing_search_internal.h"
 
 /// Failures that end the shortest runs.
@@ -28,14 +29,6 @@ typedef struct search {
     uint64_t round;
     double share; ///< of the way from the bound to the best peak, for the runs between
 } search;
-
-static uint64_t next_random(search* self) {
-    // SplitMix64: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
-    uint64_t x = self->random += UINT64_C(0x9E3779B97F4A7C15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return x ^ (x >> 31);
-}
 
 // ---- Orders of items.
 
@@ -76,7 +69,8 @@ static void sort_by(search* self,
 static void shuffle_a_little(search* self) {
     berth_packer* packer = self->packer;
     for (uint32_t k = 0; k < packer->count; k++)
-        packer->entries[k].key = (uint64_t)k * SHUFFLE_SHARE + next_random(self) % packer->count;
+        packer->entries[k].key =
+            (uint64_t)k * SHUFFLE_SHARE + berth_packing_random(&self->random) % packer->count;
     berth_sort_entries(packer->entries, packer->entries_swap, packer->count);
 }
 
