@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,6 +43,27 @@ static berth_status create_temporary(berth_file_writer* writer) {
     return fail_errno(writer->path);
 }
 
+/// Decides where the file goes: through links, as they belong to somebody. False without memory.
+static bool find_place(berth_file_writer* writer) {
+    char target[PATH_MAX];
+    struct stat info;
+    const bool leads = lstat(writer->path, &info) == 0 && S_ISLNK(info.st_mode) &&
+                       realpath(writer->path, target) != NULL;
+    writer->place = berth_host_strdup(writer->host, leads ? target : writer->path);
+    if (writer->place == NULL) return false;
+    const char* slash = strrchr(writer->place, '/');
+    writer->folder_bytes = slash == NULL ? 0 : (size_t)(slash + 1 - writer->place);
+    writer->temporary = berth_host_alloc(writer->host, writer->folder_bytes + NAME_BYTES);
+    if (writer->temporary == NULL) return false;
+    memcpy(writer->temporary, writer->place, writer->folder_bytes);
+    return true;
+}
+
+static void free_names(berth_file_writer* writer) {
+    berth_host_free(writer->host, writer->temporary);
+    berth_host_free(writer->host, writer->place);
+}
+
 berth_status berth_file_writer_init(berth_file_writer* writer,
                                     const berth_host* host,
                                     const berth_file_ops* ops,
@@ -51,14 +74,11 @@ berth_status berth_file_writer_init(berth_file_writer* writer,
     // a device or a folder must not be replaced by a file
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return berth_fail(BERTH_ERR_IO, "'%s' cannot be written: it is not a regular file", path);
-    const char* slash = strrchr(path, '/');
-    writer->folder_bytes = slash == NULL ? 0 : (size_t)(slash + 1 - path);
-    writer->temporary = berth_host_alloc(host, writer->folder_bytes + NAME_BYTES);
-    if (writer->temporary == NULL)
-        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory to write '%s'", path);
-    memcpy(writer->temporary, path, writer->folder_bytes);
-    const berth_status status = create_temporary(writer);
-    if (status != BERTH_OK) berth_host_free(host, writer->temporary);
+    const berth_status status =
+        find_place(writer)
+            ? create_temporary(writer)
+            : berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory to write '%s'", path);
+    if (status != BERTH_OK) free_names(writer);
     return status;
 }
 
@@ -91,12 +111,12 @@ berth_status berth_file_writer_finish(berth_file_writer* writer, berth_status st
     if (status == BERTH_OK && writer->ops->fsync(writer->descriptor) != 0)
         status = fail_errno(writer->path);
     if (close(writer->descriptor) != 0 && status == BERTH_OK) status = fail_errno(writer->path);
-    if (status == BERTH_OK && writer->ops->rename(writer->temporary, writer->path) != 0)
+    if (status == BERTH_OK && writer->ops->rename(writer->temporary, writer->place) != 0)
         status = fail_errno(writer->path);
     if (status == BERTH_OK)
         status = sync_folder(writer);
     else
         (void)unlink(writer->temporary);
-    berth_host_free(writer->host, writer->temporary);
+    free_names(writer);
     return status;
 }

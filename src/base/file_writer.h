@@ -11,13 +11,14 @@ typedef struct berth_file_writer {
     const berth_host* host;    ///< borrowed
     const berth_file_ops* ops; ///< borrowed
     const char* path;          ///< borrowed: where the file will be
+    char* place;               ///< the same, or what it leads to if it is a link
     char* temporary;           ///< path of what has been written so far
     size_t folder_bytes;       ///< of `temporary`, the folder's name with its slash
     int descriptor;            ///< of the temporary file
 } berth_file_writer;
 
 /// Creates an empty temporary file in the folder of `path`, which is where nothing is yet or a
-/// regular file, and outlives the writer.
+/// regular file, or a link to one, which stays; and outlives the writer.
 /// Errors: BERTH_ERR_INVALID_ARGUMENT (NULL), BERTH_ERR_NOT_FOUND (no such folder), BERTH_ERR_IO,
 ///         BERTH_ERR_OUT_OF_MEMORY; the detail text names the path. Nothing is left then.
 BERTH_NODISCARD berth_status berth_file_writer_init(berth_file_writer* writer,

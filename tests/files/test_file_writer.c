@@ -63,6 +63,22 @@ static void a_failure_leaves_what_was_there(void** state) {
     assert_int_equal(file_kit_count(kit), 1);
 }
 
+static void a_link_stays_and_what_it_leads_to_is_written(void** state) {
+    file_kit* kit = *state;
+    berth_file_writer writer;
+    char target[512];
+    char bytes[16];
+    snprintf(target, sizeof target, "%s", file_kit_put(kit, "target", "old", 3));
+    const char* link = file_kit_path(kit, "link");
+    assert_int_equal(symlink("target", link), 0);
+    assert_ok(berth_file_writer_init(&writer, host(), &berth_file_ops_system, link));
+    assert_ok(berth_file_writer_add(&writer, "fresh", 5));
+    assert_ok(berth_file_writer_finish(&writer, BERTH_OK));
+    assert_true(readlink(link, bytes, sizeof bytes) > 0);
+    assert_int_equal(file_kit_get(target, bytes, sizeof bytes), 5);
+    assert_int_equal(file_kit_count(kit), 2);
+}
+
 static void a_name_that_cannot_be_given_is_an_error(void** state) {
     file_kit* kit = *state;
     berth_file_writer writer;
@@ -193,6 +209,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_file_is_there_once_it_is_finished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_file_may_be_read_as_the_mask_says, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failure_leaves_what_was_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_link_stays_and_what_it_leads_to_is_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_that_cannot_be_given_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_last_of_two_writers_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_that_are_taken_are_passed_over, set_up, tear_down),
