@@ -17,6 +17,7 @@
 #include "dispatch/chain.h"
 #include "dispatch/replay.h"
 #include "exec/exec_impl.h"
+#include "kit/fail.h"
 #include "kit/median.h"
 
 #define MAX_ROUNDS 201
@@ -42,18 +43,13 @@ typedef struct contender {
     double ns[MAX_ROUNDS];
 } contender;
 
-static void die(const char* what) {
-    fprintf(stderr, "bench-dispatch: %s: %s\n", what, berth_last_error());
-    exit(1);
-}
-
 static void open_contender(contender* c) {
     const berth_option_setting settings[] = {c->mode, {"threads", "1"}};
     const berth_runtime_options runtime = {
         .struct_size = sizeof runtime, .settings = settings, .setting_count = 2};
-    if (berth_runtime_create(&runtime, &c->runtime) != BERTH_OK) die("runtime");
+    if (berth_runtime_create(&runtime, &c->runtime) != BERTH_OK) bench_fail("runtime");
     if (c->bypass.alloc != NULL) berth_runtime_set_bypass(c->runtime, &c->bypass);
-    if (berth_context_create(c->runtime, &c->context) != BERTH_OK) die("context");
+    if (berth_context_create(c->runtime, &c->context) != BERTH_OK) bench_fail("context");
 }
 
 static void close_contender(contender* c) {
@@ -64,16 +60,16 @@ static void close_contender(contender* c) {
 /// One step with one chain; nanoseconds of the chain, an op.
 static double run_round(contender* c, const bench_options* options) {
     const berth_step_desc desc = {.name = c->name};
-    if (berth_step_begin(c->context, &desc) != BERTH_OK) die("begin");
+    if (berth_step_begin(c->context, &desc) != BERTH_OK) bench_fail("begin");
     const int64_t dims[1] = {options->bytes / 4};
     berth_tensor* x = berth_empty(c->context, BERTH_F32, 1, dims);
     const uint64_t start = berth_clock_now_ns();
     x = c->in_place ? bench_chain_in_place(c->context, x, options->ops)
                     : bench_chain_fresh(c->context, x, options->ops);
     const uint64_t end = berth_clock_now_ns();
-    if (x == NULL) die(berth_context_error_text(c->context));
+    if (x == NULL) bench_fail_for("ops", berth_context_error_text(c->context));
     berth_release(x);
-    if (berth_step_end(c->context) != BERTH_OK) die("end");
+    if (berth_step_end(c->context) != BERTH_OK) bench_fail("end");
     return (double)(end - start) / (double)options->ops;
 }
 
@@ -187,7 +183,7 @@ static int run_one_chain(const bench_options* options) {
     const berth_step_desc desc = {.name = c.name};
     const int64_t dims[1] = {options->bytes / 4};
     for (int run = 0; run < 4; ++run) {
-        if (berth_step_begin(c.context, &desc) != BERTH_OK) die("begin");
+        if (berth_step_begin(c.context, &desc) != BERTH_OK) bench_fail("begin");
         berth_tensor* x = berth_empty(c.context, BERTH_F32, 1, dims);
         if (run == 3) {
             x = c.in_place ? bench_chain_in_place(c.context, x, options->ops)
@@ -200,7 +196,7 @@ static int run_one_chain(const bench_options* options) {
             x = y;
         }
         berth_release(x);
-        if (berth_step_end(c.context) != BERTH_OK) die("end");
+        if (berth_step_end(c.context) != BERTH_OK) bench_fail("end");
     }
     close_contender(&c);
     return 0;

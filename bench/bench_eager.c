@@ -14,6 +14,8 @@
 
 #include "base/clock.h"
 #include "berth/trace.h"
+#include "kit/bench_data.h"
+#include "kit/fail.h"
 #include "plan/byte_form.h"
 
 #define NONE SIZE_MAX
@@ -51,17 +53,11 @@ typedef struct row {
 typedef struct bench {
     FILE* json;
     size_t row_count;
-
 } bench;
-
-static void die(const char* what, const char* why) {
-    fprintf(stderr, "bench-eager: %s: %s\n", what, why);
-    exit(1);
-}
 
 static void* zeroed(size_t count, size_t bytes) {
     void* block = calloc(count + 1, bytes);
-    if (block == NULL) die("memory", "there is none");
+    if (block == NULL) bench_fail_for("memory", "there is none");
     return block;
 }
 
@@ -90,12 +86,11 @@ static recording open_recording(const char* path, uint64_t length) {
     recording self = {.path = path, .length = length};
     if (berth_trace_file_read(path, &self.file) != BERTH_OK ||
         berth_problem_create(self.file, 0, NULL, 0, &self.problem) != BERTH_OK)
-        die(path, berth_last_error());
+        bench_fail(path);
     self.count = berth_problem_query_pack(self.problem)->count;
     self.rows = zeroed(self.count, sizeof *self.rows);
     for (size_t i = 0; i < self.count; i++)
-        if (berth_problem_query_row(self.problem, i, &self.rows[i]) != BERTH_OK)
-            die(path, berth_last_error());
+        if (berth_problem_query_row(self.problem, i, &self.rows[i]) != BERTH_OK) bench_fail(path);
     self.ops = zeroed(OPS_MAX, sizeof *self.ops);
     read_ops(&self);
     return self;
@@ -184,11 +179,10 @@ static void pack(row* out, const berth_pack_problem* problem) {
     uint64_t* offsets = zeroed(problem->count, sizeof *offsets);
     berth_pack_verdict verdict;
     const uint64_t begin = berth_clock_thread_ns();
-    if (berth_pack(problem, &options, offsets, &out->result) != BERTH_OK)
-        die(out->name, berth_last_error());
+    if (berth_pack(problem, &options, offsets, &out->result) != BERTH_OK) bench_fail(out->name);
     out->cpu_s = (double)(berth_clock_thread_ns() - begin) * 1e-9;
     if (berth_pack_verify(problem, offsets, &verdict) != BERTH_OK || !verdict.valid)
-        die(out->name, "the packing is not valid");
+        bench_fail_for(out->name, "the packing is not valid");
     out->buffers = problem->count;
     free(offsets);
 }
@@ -317,14 +311,9 @@ static void run_pair(bench* b, recording* files, size_t count, const uint64_t* l
 static const char* recorded(const char* name) {
     static char paths[8][1024];
     static unsigned next;
-    const char* shared = getenv("BERTH_SHARED");
-    char* path = paths[next++ % 8];
-    snprintf(path,
-             sizeof paths[0],
-             "%s/data/alloc-traces/%s.csv",
-             shared != NULL ? shared : "../shared",
-             name);
-    return path;
+    char file[128];
+    snprintf(file, sizeof file, "alloc-traces/%s.csv", name);
+    return bench_shared_data(file, paths[next++ % 8], sizeof paths[0]);
 }
 
 static void run_default(bench* b) {
@@ -341,7 +330,8 @@ static void run_default(bench* b) {
 static uint64_t read_length(const char* text) {
     char* end;
     const unsigned long long value = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || value == 0) die(text, "a length above 0 is expected");
+    if (end == text || *end != '\0' || value == 0)
+        bench_fail_for(text, "a length above 0 is expected");
     return value;
 }
 
@@ -368,7 +358,7 @@ int main(int argc, char** argv) {
     }
     if (json != NULL) {
         b.json = fopen(json, "w");
-        if (b.json == NULL) die(json, "cannot be written");
+        if (b.json == NULL) bench_fail_for(json, "cannot be written");
         fputc('[', b.json);
     }
     if (argc == 1)
@@ -377,7 +367,7 @@ int main(int argc, char** argv) {
         run_files(&b, argv + 1, (size_t)(argc - 1) / 2);
     if (b.json != NULL) {
         fputs("\n]\n", b.json);
-        if (fclose(b.json) != 0) die(json, "writing failed");
+        if (fclose(b.json) != 0) bench_fail_for(json, "writing failed");
     }
     return 0;
 }

@@ -14,6 +14,8 @@
 #include "base/host.h"
 #include "berth/pack.h"
 #include "berth/trace.h"
+#include "kit/bench_data.h"
+#include "kit/fail.h"
 #include "kit/median.h"
 #include "plan/packing.h"
 
@@ -69,9 +71,9 @@ typedef struct bench_options {
     const char* json;
     const char* only;
     const char* tier;
-    const char* data;
-    double seconds; ///< budget of the third tier; 0: each problem's own
-    char** files;   ///< [file_count]; none: the public problems
+    const char* data; ///< folder; NULL: that of shared data
+    double seconds;   ///< budget of the third tier; 0: each problem's own
+    char** files;     ///< [file_count]; none: the public problems
     size_t file_count;
 } bench_options;
 
@@ -82,14 +84,9 @@ typedef struct bench_run {
     size_t count;
 } bench_run;
 
-static void die(const char* what, const char* which) {
-    fprintf(stderr, "bench-pack: %s %s: %s\n", what, which, berth_last_error());
-    exit(1);
-}
-
 static void* checked_realloc(void* block, size_t bytes) {
     void* memory = realloc(block, bytes);
-    if (memory == NULL) die("no memory for", "buffers");
+    if (memory == NULL) bench_fail_for("buffers", "no memory");
     return memory;
 }
 
@@ -110,8 +107,9 @@ static void check(const berth_pack_problem* problem,
                   const berth_pack_result* result,
                   const char* name) {
     berth_pack_verdict verdict;
-    if (berth_pack_verify(problem, offsets, &verdict) != BERTH_OK) die("cannot verify", name);
-    if (!verdict.valid || verdict.peak != result->peak) die("invalid packing of", name);
+    if (berth_pack_verify(problem, offsets, &verdict) != BERTH_OK) bench_fail(name);
+    if (!verdict.valid || verdict.peak != result->peak)
+        bench_fail_for(name, "the packing is not valid");
 }
 
 /// Packs once, or for the first tier as often as its median needs.
@@ -124,8 +122,7 @@ static void measure(const berth_pack_problem* problem,
     const int rounds = options != NULL ? 1 : problem->count < SMALL ? SMALL_ROUNDS : ROUNDS;
     for (int k = 0; k < rounds; k++) {
         const uint64_t begin = berth_clock_thread_ns();
-        if (berth_pack(problem, options, offsets, &out_row->result) != BERTH_OK)
-            die("cannot pack", name);
+        if (berth_pack(problem, options, offsets, &out_row->result) != BERTH_OK) bench_fail(name);
         samples[k] = (double)(berth_clock_thread_ns() - begin) * 1e-9;
     }
     check(problem, offsets, &out_row->result, name);
@@ -153,13 +150,17 @@ static void print_row(const char* name, tier at, const row* r) {
 
 static void run_problem(const bench_problem* p, const bench_options* options, row* rows) {
     char path[1024];
-    const bool given = options->file_count > 0;
-    snprintf(path, sizeof path, "%s%s%s", given ? "" : options->data, given ? "" : "/", p->file);
+    if (options->file_count > 0)
+        snprintf(path, sizeof path, "%s", p->file);
+    else if (options->data != NULL)
+        snprintf(path, sizeof path, "%s/%s", options->data, p->file);
+    else
+        bench_shared_data(p->file, path, sizeof path);
     berth_trace_file* file;
     berth_problem* loaded;
     if (berth_trace_file_read(path, &file) != BERTH_OK ||
         berth_problem_create(file, 0, NULL, 0, &loaded) != BERTH_OK)
-        die("cannot read", p->name);
+        bench_fail(p->name);
     const berth_pack_problem* problem = berth_problem_query_pack(loaded);
     const double seconds = options->seconds > 0 ? options->seconds : p->improve_s;
     const berth_pack_options budgets[TIERS] = {
@@ -260,7 +261,7 @@ static double cheapest_order(size_t count, size_t alive) {
         if (berth_packing_solve_order(
                 berth_host_default(), &problem, BERTH_PACKING_ONLINE_RECENT, offsets, &result) !=
             BERTH_OK)
-            die("cannot pack", "random values");
+            bench_fail("random values");
         samples[k] = (double)(berth_clock_thread_ns() - begin) * 1e-9;
     }
     free(items);
@@ -328,13 +329,7 @@ static bench_run prepare(const bench_options* options) {
 }
 
 int main(int argument_count, char** arguments) {
-    bench_options options = {.data = "../shared/data"};
-    char data[512];
-    const char* shared = getenv("BERTH_SHARED");
-    if (shared != NULL) {
-        snprintf(data, sizeof data, "%s/data", shared);
-        options.data = data;
-    }
+    bench_options options = {.seconds = 0};
     if (!parse(argument_count, arguments, &options)) {
         fprintf(stderr,
                 "usage: bench-pack [--json FILE] [--only NAME|growth] [--tier NAME] [--seconds N] "

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "dispatch/chain.h"
+#include "kit/fail.h"
 #include "kit/median.h"
 
 enum {
@@ -32,11 +33,6 @@ typedef struct replay {
     berth_tensor** live; ///< [at->live]
 } replay;
 
-static void die(const char* what) {
-    fprintf(stderr, "bench-dispatch: %s: %s\n", what, berth_last_error());
-    exit(1);
-}
-
 /// What the chains of one step took, in nanoseconds.
 typedef struct step_times {
     uint64_t fresh_ns;
@@ -54,7 +50,7 @@ __attribute__((noinline)) static berth_tensor* counted_chain(berth_context* ctx,
 static step_times run_step(replay* r, int64_t shape, bool is_counted) {
     const berth_step_integer integer = {.name = "n", .value = shape};
     const berth_step_desc desc = {.name = "replay", .integers = &integer, .integer_count = 1};
-    if (berth_step_begin(r->context, &desc) != BERTH_OK) die("begin");
+    if (berth_step_begin(r->context, &desc) != BERTH_OK) bench_fail("begin");
     const int64_t dims[1] = {LEAST_ELEMENTS + 16 * shape};
     for (int64_t i = 0; i < r->at->live; ++i)
         r->live[i] = berth_empty(r->context, BERTH_F32, 1, dims);
@@ -64,17 +60,17 @@ static step_times run_step(replay* r, int64_t shape, bool is_counted) {
     const uint64_t middle = berth_clock_now_ns();
     x = bench_chain_in_place(r->context, x, OPS);
     const uint64_t end = berth_clock_now_ns();
-    if (x == NULL) die(berth_context_error_text(r->context));
+    if (x == NULL) bench_fail_for("ops", berth_context_error_text(r->context));
     berth_release(x);
     berth_release_array(r->live, (size_t)r->at->live);
-    if (berth_step_end(r->context) != BERTH_OK) die("end");
+    if (berth_step_end(r->context) != BERTH_OK) bench_fail("end");
     return (step_times){middle - start, end - middle};
 }
 
 static berth_step_counters query(const replay* r) {
     const char* name;
     berth_step_counters counters;
-    if (berth_runtime_query_step(r->runtime, 0, &name, &counters) != BERTH_OK) die("query");
+    if (berth_runtime_query_step(r->runtime, 0, &name, &counters) != BERTH_OK) bench_fail("query");
     return counters;
 }
 
@@ -90,13 +86,14 @@ static void open_replay(replay* r, const bench_replay_case* at) {
                                            .settings = settings,
                                            .setting_count = sizeof settings / sizeof *settings};
     *r = (replay){.at = at};
-    if (berth_runtime_create(&options, &r->runtime) != BERTH_OK) die("runtime");
-    if (berth_context_create(r->runtime, &r->context) != BERTH_OK) die("context");
+    if (berth_runtime_create(&options, &r->runtime) != BERTH_OK) bench_fail("runtime");
+    if (berth_context_create(r->runtime, &r->context) != BERTH_OK) bench_fail("context");
     r->live = calloc((size_t)at->live + 1, sizeof *r->live);
-    if (r->live == NULL) die("memory");
+    if (r->live == NULL) bench_fail_for(at->name, "no memory");
     for (int64_t i = 0; i < at->plans + LEARNING_STEPS; ++i)
         (void)run_step(r, 1 + i % at->plans, false);
-    if ((int64_t)query(r).plans_live < at->plans) die("there are not so many plans");
+    if ((int64_t)query(r).plans_live < at->plans)
+        bench_fail_for(at->name, "there are not so many plans");
 }
 
 static void close_replay(replay* r) {
@@ -114,13 +111,14 @@ double bench_replay_measure(const bench_replay_case* at, int rounds) {
     replay r;
     open_replay(&r, at);
     double* samples = calloc((size_t)rounds, sizeof *samples);
-    if (samples == NULL) die("memory");
+    if (samples == NULL) bench_fail_for(at->name, "no memory");
     const berth_step_counters before = query(&r);
     for (int round = 0; round < rounds; ++round) {
         const step_times times = run_step(&r, shape_of(at, round), false);
         samples[round] = ((double)times.fresh_ns - (double)times.in_place_ns) / OPS;
     }
-    if (query(&r).hits - before.hits != (uint64_t)rounds) die("a value was not placed as planned");
+    if (query(&r).hits - before.hits != (uint64_t)rounds)
+        bench_fail_for(at->name, "a value was not placed as planned");
     const double ns = bench_median(samples, rounds);
     free(samples);
     close_replay(&r);

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kit/bench_data.h"
+#include "kit/fail.h"
 #include "shapes/parts.h"
-
-#define DEFAULT_TRACE "../shared/data/traces/azure2023_conv.csv"
 
 typedef struct part {
     const char* name;
@@ -64,17 +64,17 @@ static void run_part(const part* p, const shapes_config* config, char* self, num
     snprintf(trace, sizeof trace, "--trace=%s", config->trace);
     char* arguments[3] = {self, steps, trace};
     int ends[2];
-    if (pipe(ends) != 0) shapes_die("pipe");
+    if (pipe(ends) != 0) bench_fail("pipe");
     const time_t start = time(NULL);
     const pid_t child = fork();
-    if (child < 0) shapes_die("fork");
+    if (child < 0) bench_fail("fork");
     if (child == 0) {
         close(ends[0]);
         exec_part(p->name, arguments, ends[1]);
     }
     close(ends[1]);
     FILE* lines = fdopen(ends[0], "r");
-    if (lines == NULL) shapes_die("fdopen");
+    if (lines == NULL) bench_fail("fdopen");
     char name[48];
     double value;
     while (all->count < sizeof all->items / sizeof *all->items &&
@@ -219,7 +219,9 @@ static int run_one_part(const shapes_config* config, const char* name) {
 }
 
 int main(int count, char** arguments) {
-    shapes_config config = {.trace = DEFAULT_TRACE, .steps = 20000};
+    char trace[4096];
+    shapes_config config = {.steps = 20000};
+    config.trace = bench_shared_data("traces/azure2023_conv.csv", trace, sizeof trace);
     const char* json = NULL;
     const char* name = NULL;
     if (!parse(count, arguments, &config, &json, &name)) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "exec/exec_impl.h"
+#include "kit/fail.h"
 #include "plan/bucket.h"
 #include "shapes/parts.h"
 
@@ -30,11 +31,11 @@ static void open_runtime(bench* b, const char* mode, const char* keep) {
     const berth_option_setting settings[] = {{"mode", mode}, {"keep", keep}};
     const berth_runtime_options options = {
         .struct_size = sizeof options, .settings = settings, .setting_count = 2};
-    if (berth_runtime_create(&options, &b->runtime) != BERTH_OK) shapes_die("runtime");
+    if (berth_runtime_create(&options, &b->runtime) != BERTH_OK) bench_fail("runtime");
 }
 
 static void open_context(bench* b) {
-    if (berth_context_create(b->runtime, &b->context) != BERTH_OK) shapes_die("context");
+    if (berth_context_create(b->runtime, &b->context) != BERTH_OK) bench_fail("context");
     b->program = shapes_program_create(b->model, b->context);
 }
 
@@ -81,14 +82,14 @@ static double resident_bytes(void) {
 
 static berth_memory_stats query_memory(const bench* b) {
     berth_memory_stats memory;
-    if (berth_runtime_query_memory(b->runtime, &memory) != BERTH_OK) shapes_die("memory");
+    if (berth_runtime_query_memory(b->runtime, &memory) != BERTH_OK) bench_fail("memory");
     return memory;
 }
 
 static berth_step_counters query_step(const bench* b) {
     const char* name;
     berth_step_counters counters;
-    if (berth_runtime_query_step(b->runtime, 0, &name, &counters) != BERTH_OK) shapes_die("step");
+    if (berth_runtime_query_step(b->runtime, 0, &name, &counters) != BERTH_OK) bench_fail("step");
     return counters;
 }
 
@@ -106,13 +107,13 @@ static berth_tensor* run_step(bench* b, shapes_shape shape, step_sample* out_sam
     berth_step_input input;
     const berth_step_desc desc = shapes_describe(shape, dims, &input);
     const double start = cpu_seconds();
-    if (berth_step_begin(b->context, &desc) != BERTH_OK) shapes_die("begin");
+    if (berth_step_begin(b->context, &desc) != BERTH_OK) bench_fail("begin");
     const double begun = cpu_seconds();
     const berth_memory_stats memory = query_memory(b);
     const double resumed = cpu_seconds();
     berth_tensor* states = shapes_program_run(b->program, shape);
     out_sample->live_peak_bytes = (double)b->context->run->lower_bound_bytes;
-    if (berth_step_end(b->context) != BERTH_OK) shapes_die("end");
+    if (berth_step_end(b->context) != BERTH_OK) bench_fail("end");
     out_sample->seconds = cpu_seconds() - resumed + begun - start;
     out_sample->reserved_bytes = (double)(memory.mapped_bytes + memory.reserved_bytes);
     return states;
@@ -285,7 +286,7 @@ void shapes_run_exact(const shapes_config* config, const shapes_report* report) 
         unsigned char* data[2] = {malloc(bytes), malloc(bytes)};
         for (int i = 0; i < 2; i++)
             if (data[i] == NULL || berth_tensor_read(results[i], data[i], bytes) != BERTH_OK)
-                shapes_die("read");
+                bench_fail("read");
         differing += memcmp(data[0], data[1], bytes) != 0;
         for (int i = 0; i < 2; i++)
             free(data[i]);
@@ -337,7 +338,7 @@ static double plan_ahead(bench* b, shapes_shape shape, double* out_seconds) {
     const double start = cpu_seconds();
     if (berth_step_model_begin(model, &key, &branches, &outlook) != BERTH_OK ||
         outlook.placement == NULL)
-        shapes_die("plan ahead");
+        bench_fail("plan ahead");
     *out_seconds = cpu_seconds() - start;
     const double peak = (double)outlook.placement->peak_bytes;
     berth_step_model_abandon(model, &branches);
@@ -390,7 +391,7 @@ void shapes_run_ahead(const shapes_config* config, const shapes_report* report) 
 
 int64_t shapes_count_buckets(int64_t max_length) {
     berth_bucket_policy policy;
-    if (berth_bucket_policy_parse(&policy, "geometric:4") != BERTH_OK) shapes_die("buckets");
+    if (berth_bucket_policy_parse(&policy, "geometric:4") != BERTH_OK) bench_fail("buckets");
     const int64_t limits[2] = {SHAPES_MAX_BATCH, max_length};
     int64_t product = 1;
     for (int i = 0; i < 2; i++) {

@@ -2,6 +2,7 @@
 // The same steps through the models of PyTorch's allocator: the program runs as it is, its storage
 // comes from the model, its kernels do nothing.
 #include "exec/exec_impl.h"
+#include "kit/fail.h"
 #include "shapes/parts.h"
 #include "shapes/torch_allocator.h"
 
@@ -16,9 +17,9 @@ static void run_peer_step(berth_context* context, shapes_program* program, shape
     int64_t dims[2];
     berth_step_input input;
     const berth_step_desc desc = shapes_describe(shape, dims, &input);
-    if (berth_step_begin(context, &desc) != BERTH_OK) shapes_die("begin");
+    if (berth_step_begin(context, &desc) != BERTH_OK) bench_fail("begin");
     berth_tensor* states = shapes_program_run(program, shape);
-    if (berth_step_end(context) != BERTH_OK) shapes_die("end");
+    if (berth_step_end(context) != BERTH_OK) bench_fail("end");
     berth_release(states);
 }
 
@@ -53,17 +54,17 @@ static void run_peer(const shapes_config* config,
                      const shapes_lengths* lengths,
                      const shapes_model* model,
                      torch_allocator* allocator) {
-    if (allocator == NULL) shapes_die("no memory for a model of an allocator");
+    if (allocator == NULL) bench_fail_for(name, "no memory for the model of an allocator");
     const berth_option_setting settings[] = {{"mode", "system"}, {"threads", "1"}};
     const berth_runtime_options options = {
         .struct_size = sizeof options, .settings = settings, .setting_count = 2};
     berth_runtime* runtime;
     berth_context* context;
-    if (berth_runtime_create(&options, &runtime) != BERTH_OK) shapes_die("runtime");
+    if (berth_runtime_create(&options, &runtime) != BERTH_OK) bench_fail("runtime");
     shapes_replace_kernels(runtime, SHAPES_KERNELS_NONE);
     const berth_pool_bypass bypass = torch_allocator_bypass(allocator);
     berth_runtime_set_bypass(runtime, &bypass);
-    if (berth_context_create(runtime, &context) != BERTH_OK) shapes_die("context");
+    if (berth_context_create(runtime, &context) != BERTH_OK) bench_fail("context");
     shapes_program* program = shapes_program_create(model, context);
     const peer_sums sums = run_peer_steps(config, lengths, allocator, context, program);
     const double reserved = (double)torch_allocator_query_reserved(allocator);

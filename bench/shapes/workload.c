@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "exec/exec_impl.h"
+#include "kit/fail.h"
 
 #define LAYERS 3
 #define WIDTH 256
@@ -16,11 +17,6 @@
 #define HEAD_WIDTH (WIDTH / HEADS)
 #define INNER 768 // of the gated feed-forward part
 #define VOCABULARY 512
-
-void shapes_die(const char* what) {
-    fprintf(stderr, "bench-shapes: %s: %s\n", what, berth_last_error());
-    exit(1);
-}
 
 static void* checked_alloc(size_t bytes) {
     void* block = malloc(bytes);
@@ -160,7 +156,7 @@ static berth_tensor* borrow(berth_context* context,
         bytes *= (uint64_t)dims[i];
     berth_tensor* tensor = berth_tensor_from_memory(
         context, (void*)(uintptr_t)data, bytes, dtype, rank, dims, true, NULL, NULL);
-    if (tensor == NULL) shapes_die(berth_context_error_text(context));
+    if (tensor == NULL) bench_fail_for("ops", berth_context_error_text(context));
     return tensor;
 }
 

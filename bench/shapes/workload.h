@@ -58,7 +58,4 @@ typedef enum shapes_kernels {
 /// Replaces all kernels of `runtime`, before its first op.
 void shapes_replace_kernels(berth_runtime* runtime, shapes_kernels kernels);
 
-/// Ends the program with `what` and Berth's last error.
-_Noreturn void shapes_die(const char* what);
-
 #endif // BERTH_BENCH_SHAPES_WORKLOAD_H
