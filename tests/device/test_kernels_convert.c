@@ -3,6 +3,7 @@
 #include "device/kernel_kit.h"
 
 #include "device/cpu/kernel_convert.h"
+#include "kit/shared_data.h"
 
 static const berth_dtype quantised[] = {
     BERTH_Q4_0, BERTH_Q4_1, BERTH_Q5_0, BERTH_Q5_1, BERTH_Q8_0, BERTH_Q4_K, BERTH_Q5_K, BERTH_Q6_K};
@@ -180,12 +181,7 @@ static void check_vector(const char* line) {
 
 static void known_blocks_dequantise_to_their_exact_values(void** state) {
     (void)state;
-    const char* shared = getenv("BERTH_SHARED");
-    if (shared == NULL) {
-        print_message("skipped: BERTH_SHARED does not name the shared data\n");
-        skip();
-        return;
-    }
+    const char* shared = shared_data_folder("quantised blocks");
     char path[4096];
     snprintf(path, sizeof path, "%s/data/gguf/dequant-vectors.jsonl", shared);
     FILE* file = fopen(path, "r");

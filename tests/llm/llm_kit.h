@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kit/shared_data.h"
+
 /// Counts allocations, remembers the largest, and fails one of them.
 typedef struct alloc_watch {
     uint64_t calls;
@@ -59,8 +61,5 @@ static inline void assert_mentions(const llm_error* error, const char* part) {
     if (strstr(error->text, part) == NULL)
         fail_msg("'%s' does not mention '%s'", error->text, part);
 }
-
-/// The folder of shared data, or NULL when the test has to be skipped.
-static inline const char* shared_folder(void) { return getenv("BERTH_SHARED"); }
 
 #endif // BERTH_TESTS_LLM_KIT_H

@@ -704,11 +704,7 @@ static void check_shared_file(const char* folder, const char* name, size_t tenso
 
 static void real_files_open_whole_and_are_refused_cut(void** state) {
     (void)state;
-    const char* folder = shared_folder();
-    if (folder == NULL) {
-        print_message("skipped: BERTH_SHARED is not set\n");
-        skip();
-    }
+    const char* folder = shared_data_folder("GGUF files");
     check_shared_file(folder, "vocab-llama-spm.gguf", 0);
     check_shared_file(folder, "vocab-starcoder.gguf", 0);
     check_shared_file(folder, "probe-f32.gguf", 20);

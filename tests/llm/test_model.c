@@ -67,11 +67,7 @@ static void read_ids(const char* json, const char* name, int32_t* out, size_t co
 
 /// Opens data/gguf/NAME.gguf and .json, or skips the test.
 static probe* open_probe(const char* name) {
-    const char* shared = shared_folder();
-    if (shared == NULL) {
-        print_message("skipped: BERTH_SHARED names no folder with known answers\n");
-        skip();
-    }
+    const char* shared = shared_data_folder("known answers");
     probe* p = calloc(1, sizeof *p);
     assert_non_null(p);
     char path[4096];

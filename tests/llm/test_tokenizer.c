@@ -696,11 +696,7 @@ static int check_reference(const char* folder, const char* name) {
 
 static void reference_texts_have_the_reference_tokens(void** state) {
     (void)state;
-    const char* folder = shared_folder();
-    if (folder == NULL) {
-        print_message("skipped: BERTH_SHARED is not set\n");
-        skip();
-    }
+    const char* folder = shared_data_folder("reference tokens");
     assert_int_equal(check_reference(folder, "vocab-llama-spm"), 47);
     assert_int_equal(check_reference(folder, "vocab-starcoder"), 47);
 }

@@ -9,6 +9,7 @@
 #include "kit/failing_host.h"
 #include "kit/random.h"
 #include "plan/packing_internal.h"
+#include "plan/public_problems.h"
 #include "plan/verify.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -322,33 +323,10 @@ static void the_checker_finds_overlap_misalignment_and_wrapping(void** state) {
 
 // ---- Public benchmark problems.
 
-static size_t load_csv(const char* path, berth_interval* items, size_t most) {
-    FILE* file = fopen(path, "r");
-    if (file == NULL) return 0;
-    char line[256];
-    size_t count = 0;
-    bool header = true;
-    while (count < most && fgets(line, sizeof line, file) != NULL) {
-        char* at = strchr(line, ',');
-        if (header || at == NULL) {
-            header = false;
-            continue;
-        }
-        const unsigned long lower = strtoul(at + 1, &at, 10);
-        const unsigned long upper = strtoul(at + 1, &at, 10);
-        items[count++] =
-            (berth_interval){strtoull(at + 1, &at, 10), (uint32_t)lower, (uint32_t)upper};
-    }
-    fclose(file);
-    return count;
-}
-
-static double ratio_of(const char* shared, const char* file, size_t expected) {
+static double ratio_of(const char* file, size_t expected) {
     static berth_interval items[30000];
     static uint64_t offsets[COUNT(items)];
-    char path[512];
-    snprintf(path, sizeof path, "%s/data/%s", shared, file);
-    const size_t count = load_csv(path, items, COUNT(items));
+    const size_t count = public_problem_load(file, items, COUNT(items));
     assert_int_equal(count, expected);
     berth_pack_result result;
     assert_ok(pack(items, count, 1, offsets, &result));
@@ -358,11 +336,6 @@ static double ratio_of(const char* shared, const char* file, size_t expected) {
 
 static void public_problems_are_packed_no_worse_than_the_best_known_greedy_planners(void** state) {
     (void)state;
-    const char* shared = getenv("BERTH_SHARED");
-    if (shared == NULL) {
-        print_message("BERTH_SHARED is not set: no benchmark problems\n");
-        skip();
-    }
     // Bounds: no more than the best of the heuristics that peers ship.
     static const struct {
         const char* file;
@@ -385,7 +358,7 @@ static void public_problems_are_packed_no_worse_than_the_best_known_greedy_plann
         {"packing-iopddl/S_1.csv", 28526, 1.0139},
     };
     for (size_t i = 0; i < COUNT(problems); i++) {
-        const double ratio = ratio_of(shared, problems[i].file, problems[i].count);
+        const double ratio = ratio_of(problems[i].file, problems[i].count);
         if (ratio > problems[i].bound)
             fail_msg("%s: %.4f is above %.4f", problems[i].file, ratio, problems[i].bound);
     }

@@ -10,6 +10,7 @@
 #include "kit/failing_host.h"
 #include "kit/random.h"
 #include "plan/packing.h"
+#include "plan/public_problems.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MANY 480u
@@ -279,35 +280,12 @@ static void the_part_that_decides_the_peak_is_improved(void** state) {
 
 // ---- Public problems.
 
-static size_t load(const char* path) {
-    FILE* file = fopen(path, "r");
-    assert_non_null(file);
-    char line[256];
-    size_t count = 0;
-    assert_non_null(fgets(line, sizeof line, file));
-    while (count < MANY && fgets(line, sizeof line, file) != NULL) {
-        char* at = strchr(line, ',');
-        assert_non_null(at);
-        const unsigned long lower = strtoul(at + 1, &at, 10);
-        const unsigned long upper = strtoul(at + 1, &at, 10);
-        items[count++] =
-            (berth_interval){strtoull(at + 1, &at, 10), (uint32_t)lower, (uint32_t)upper};
-    }
-    fclose(file);
-    return count;
-}
-
 static void public_problems_are_packed_to_their_bound(void** state) {
     (void)state;
-    const char* shared = getenv("BERTH_SHARED");
-    if (shared == NULL) {
-        print_message("BERTH_SHARED is not set: no benchmark problems\n");
-        skip();
-    }
     for (const char* name = PROVED_PROBLEMS; *name != '\0'; name++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/data/minimalloc/challenging/%c.1048576.csv", shared, *name);
-        const size_t count = load(path);
+        char file[64];
+        snprintf(file, sizeof file, "minimalloc/challenging/%c.1048576.csv", *name);
+        const size_t count = public_problem_load(file, items, MANY);
         const berth_pack_result result = search(count, 0, PROVED_STEPS);
         if (!result.proved) fail_msg("%c: %llu", *name, (unsigned long long)result.peak);
     }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "kit/shared_data.h"
+
 static void columns_may_come_in_any_order(void** state) {
     (void)state;
     berth_trace_file* file = problem_kit_parse("\xEF\xBB\xBFsize, upper ,id,lower\r\n"
@@ -207,11 +209,7 @@ static void the_known_problems_are_read_with_their_lower_bounds(void** state) {
                  {"minimalloc/examples/input.12.csv", 5, 12},
                  {"packing-somas/resnet50.csv", 1042, 1515472556},
                  {"packing-iopddl/G_1.csv", 816, 3030937746}};
-    const char* shared = getenv("BERTH_SHARED");
-    if (shared == NULL) {
-        print_message("BERTH_SHARED is not set: no problems to read\n");
-        skip();
-    }
+    const char* shared = shared_data_folder("packing problems");
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         char path[1024];
         berth_trace_file* file;

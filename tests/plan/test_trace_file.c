@@ -3,6 +3,7 @@
 #include "plan/problem_kit.h"
 
 #include "kit/random.h"
+#include "kit/shared_data.h"
 
 #define HEADER "op,id,bytes,t_us,site\n"
 
@@ -291,11 +292,7 @@ static void the_recorded_traces_are_read_with_their_peaks(void** state) {
                  {"torch_infer_ctx512.csv", 1666, 247861248},
                  {"torch_infer_ctx1024.csv", 1280, 1175724032},
                  {"torch_train_ctx128.csv", 6526 + 438, 5303480324}};
-    const char* shared = getenv("BERTH_SHARED");
-    if (shared == NULL) {
-        print_message("BERTH_SHARED is not set: no traces to read\n");
-        skip();
-    }
+    const char* shared = shared_data_folder("recorded traces");
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         char path[1024];
         berth_trace_file* file;
