@@ -76,8 +76,8 @@ berth_device* berth_store_device(const berth_store* store);
 /// Maps `bytes` (rounded up to granules) ahead: the next maps take them instead of memory of the
 /// system, and from then on unmap gives nothing to the system that would leave less than `bytes`
 /// mapped in all, but keeps it for later maps. Once, before anything else is mapped; 0 does
-/// nothing. Errors: BERTH_ERR_OUT_OF_MEMORY with the numbers, BERTH_ERR_UNSUPPORTED on a device
-/// that cannot
+/// nothing.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY with the numbers, BERTH_ERR_UNSUPPORTED on a device that cannot
 ///         move granules, BERTH_ERR_DEVICE; nothing changed.
 BERTH_NODISCARD berth_status berth_store_map_ahead(berth_store* store, uint64_t bytes);
 

@@ -120,6 +120,12 @@ static inline berth_plan_policy default_policy(void) {
                                .cache_bytes = 16 * MIB};
 }
 
+static inline berth_step_counters counters_of(berth_step_model* model) {
+    berth_step_counters counters;
+    berth_step_model_query_counters(model, &counters);
+    return counters;
+}
+
 // ---- The stand-in for the executor.
 
 typedef struct step_replay {

@@ -113,12 +113,6 @@ static berth_plan* spoil(berth_step_model* model, int64_t n) {
     return plan;
 }
 
-static berth_step_counters counters_of(berth_step_model* model) {
-    berth_step_counters counters;
-    berth_step_model_query_counters(model, &counters);
-    return counters;
-}
-
 /// Runs at `n` and lets the improver work, `times` times.
 static void run_and_improve(improver_kit* kit, int64_t n, uint32_t times) {
     for (uint32_t i = 0; i < times; i++) {

@@ -63,12 +63,6 @@ static step_outcome run_kind(fixture* f, int64_t t, uint32_t kind) {
     return run_at(f, t);
 }
 
-static berth_step_counters counters_of(const fixture* f) {
-    berth_step_counters counters;
-    berth_step_model_query_counters(f->model, &counters);
-    return counters;
-}
-
 static const int64_t lengths[] = {130, 512, 37, 64, 1100, 700, 33, 300, 1999, 131};
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
@@ -96,14 +90,14 @@ static void the_first_run_of_another_process_is_a_hit(void** state) {
         assert_int_equal(here.frame_bytes, there.frame_bytes);
         assert_false(here.made_plan);
     }
-    const berth_step_counters counters = counters_of(&reader);
+    const berth_step_counters counters = counters_of(reader.model);
     assert_int_equal(counters.hits, LENGTHS);
     assert_int_equal(counters.plans, 0);
     assert_true(counters.plans_restored > 4);
     assert_int_equal(counters.miss_new_step + counters.miss_new_path + counters.miss_new_bucket, 0);
     // lengths that nobody has seen are planned as ever
     assert_int_equal(run_llama(&reader, 5000).result, BERTH_RUN_HIT);
-    assert_int_equal(counters_of(&reader).plans, 1);
+    assert_int_equal(counters_of(reader.model).plans, 1);
     close_fixture(&writer);
     close_fixture(&reader);
 }
@@ -129,7 +123,7 @@ static void buckets_that_follow_what_is_seen_go_on_where_they_were(void** state)
         assert_int_equal(here.result, BERTH_RUN_HIT);
         assert_int_equal(here.frame_bytes, there.frame_bytes);
     }
-    assert_int_equal(counters_of(&reader).plans, 0);
+    assert_int_equal(counters_of(reader.model).plans, 0);
     close_fixture(&writer);
     close_fixture(&reader);
 }
@@ -170,7 +164,8 @@ static void asking_first_takes_in_too(void** state) {
     assert_int_equal(here.kind, there.kind);
     assert_int_equal(here.frame_bytes, there.frame_bytes);
     assert_int_equal(run_llama(&reader, 300).result, BERTH_RUN_HIT);
-    assert_int_equal(counters_of(&reader).plans, 0); // the seed is still there after the estimate
+    assert_int_equal(counters_of(reader.model).plans,
+                     0); // the seed is still there after the estimate
     close_fixture(&writer);
     close_fixture(&reader);
 }
@@ -189,11 +184,11 @@ static void paths_come_with_the_one_taken_last_expected_first(void** state) {
     unsigned char* bytes = file_kit_save(&writer.model, 1, &size);
     open_reader(&reader, bytes, size);
     assert_int_equal(run_kind(&reader, 100, 11).result, BERTH_RUN_HIT);
-    assert_int_equal(counters_of(&reader).paths, 3);
+    assert_int_equal(counters_of(reader.model).paths, 3);
     for (uint32_t kind = 10; kind < 13; kind++)
         (void)run_kind(&reader, 100, kind);
-    assert_int_equal(counters_of(&reader).paths, 3);
-    assert_int_equal(counters_of(&reader).miss_new_path, 0);
+    assert_int_equal(counters_of(reader.model).paths, 3);
+    assert_int_equal(counters_of(reader.model).miss_new_path, 0);
     close_fixture(&writer);
     close_fixture(&reader);
 }
@@ -211,8 +206,8 @@ static void a_path_with_an_event_unknown_here_is_left_out(void** state) {
     const uint32_t unknown = 10;
     reader.names = file_kit_names(&unknown);
     (void)run_kind(&reader, 100, 11);
-    assert_int_equal(counters_of(&reader).paths, 1);
-    assert_int_equal(counters_of(&reader).hits, 1);
+    assert_int_equal(counters_of(reader.model).paths, 1);
+    assert_int_equal(counters_of(reader.model).hits, 1);
     // and what has no name is not written
     writer.names = file_kit_names(&unknown);
     berth_byte_writer section = {.host = berth_host_default()};
@@ -238,7 +233,7 @@ static void a_step_with_other_bindings_takes_nothing_in(void** state) {
     const berth_binding bindings[] = {{"u", 300}};
     const berth_shape_key key = {bindings, 1};
     assert_int_equal(run_tape(reader.model, &key, &reader.tape).result, BERTH_RUN_RECORDED);
-    assert_int_equal(counters_of(&reader).paths, 1);
+    assert_int_equal(counters_of(reader.model).paths, 1);
     close_fixture(&writer);
     close_fixture(&reader);
 }
@@ -438,7 +433,7 @@ static void offsets_that_overlap_are_planned_anew(void** state) {
         memset(bytes + (plan->offsets - bytes), 0, (size_t)path->value_count * 8);
     }
     assert_int_equal(run_kind(&reader, 64, 2).result, BERTH_RUN_HIT);
-    const berth_step_counters counters = counters_of(&reader);
+    const berth_step_counters counters = counters_of(reader.model);
     assert_int_equal(counters.plans, 1);
     assert_int_equal(counters.plans_restored, 0);
     assert_int_equal(counters.miss_new_bucket, 1);

@@ -46,12 +46,6 @@ static void fixture_fini(churn_fixture* f) {
     berth_step_model_destroy(f->model);
 }
 
-static berth_step_counters counters_of(churn_fixture* f) {
-    berth_step_counters counters;
-    berth_step_model_query_counters(f->model, &counters);
-    return counters;
-}
-
 /// One run: a linear of `rows` rows after something of `s` rows.
 static step_outcome run_at(churn_fixture* f, int64_t s, int64_t rows) {
     tape_op(&f->tape, 1);
@@ -70,7 +64,7 @@ static void a_key_that_is_new_in_every_run_pauses_planning_and_names_the_symbol(
     churn_fixture f = fixture_make(&policy);
     for (int64_t run = 0; run < 5000; run++)
         (void)run_at(&f, 1000 + 3 * run, 8);
-    const berth_step_counters counters = counters_of(&f);
+    const berth_step_counters counters = counters_of(f.model);
     assert_int_equal(counters.churned, 1);
     assert_int_equal(told_count, 1);
     assert_non_null(strstr(told, "symbol s took "));
@@ -87,7 +81,7 @@ static void planning_is_tried_again_after_the_pause(void** state) {
     churn_fixture f = fixture_make(&policy);
     for (int64_t run = 0; run < 1030; run++)
         (void)run_at(&f, 1000 + 3 * run, 8);
-    assert_int_equal(counters_of(&f).churned, 1);
+    assert_int_equal(counters_of(f.model).churned, 1);
     step_outcome outcome = {0};
     for (int64_t run = 0; run < 16400; run++)
         outcome = run_at(&f, 50, 8);
@@ -104,7 +98,7 @@ static void who_asks_for_plans_by_name_keeps_getting_them(void** state) {
     churn_fixture f = fixture_make(&policy);
     for (int64_t run = 0; run < 3000; run++)
         assert_int_equal(run_at(&f, 1000 + 3 * run, 8).result == BERTH_RUN_HIT, run >= 2);
-    assert_int_equal(counters_of(&f).churned, 0);
+    assert_int_equal(counters_of(f.model).churned, 0);
     fixture_fini(&f);
 }
 
@@ -113,7 +107,7 @@ static void a_size_that_is_random_in_every_run_pauses_planning_and_is_named(void
     const berth_plan_policy policy = default_policy();
     churn_fixture f = fixture_make(&policy);
     uint32_t runs = 0;
-    for (; runs < 5000 && counters_of(&f).churned == 0; runs++)
+    for (; runs < 5000 && counters_of(f.model).churned == 0; runs++)
         (void)run_at(&f,
                      test_random_between(&f.random, 1, 100),
                      INT64_C(1) << test_random_between(&f.random, 0, 14));
@@ -132,7 +126,7 @@ static void an_integer_that_was_not_declared_is_told_once(void** state) {
     assert_non_null(
         strstr(told, "dimension 1 of the result of linear (value 1) was 100 and then 101"));
     assert_non_null(strstr(told, "declare the integer"));
-    assert_true(counters_of(&f).undeclared >= 1);
+    assert_true(counters_of(f.model).undeclared >= 1);
     assert_int_equal(run_at(&f, 20, 104).result, BERTH_RUN_HIT);
     fixture_fini(&f);
 }
@@ -151,7 +145,7 @@ static void sizes_that_depend_on_data_are_not_taken_for_undeclared_ones(void** s
         const berth_shape_key key = {bindings, 1};
         (void)run_tape(f.model, &key, &f.tape);
     }
-    assert_int_equal(counters_of(&f).undeclared, 0);
+    assert_int_equal(counters_of(f.model).undeclared, 0);
     fixture_fini(&f);
 }
 
@@ -168,7 +162,7 @@ static void warm_up_is_no_churn(void** state) {
                                   &f.random, UINT64_C(1) << test_random_below(&f.random, 20));
         (void)run_at(&f, s, s);
     }
-    assert_int_equal(counters_of(&f).churned, 0);
+    assert_int_equal(counters_of(f.model).churned, 0);
     assert_int_equal(told_count, 0);
     fixture_fini(&f);
 }

@@ -19,12 +19,6 @@ static void close_fixture(fixture* f) {
     berth_step_model_destroy(f->model);
 }
 
-static berth_step_counters counters_of(const fixture* f) {
-    berth_step_counters counters;
-    berth_step_model_query_counters(f->model, &counters);
-    return counters;
-}
-
 static uint64_t sum_of_misses(const berth_step_counters* c) {
     return c->miss_new_step + c->miss_new_path + c->miss_new_bucket + c->miss_evicted +
            c->miss_model_changed + c->miss_churn;
@@ -50,12 +44,12 @@ static void a_run_before_anything_is_known_is_a_new_step(void** state) {
     const berth_plan_policy policy = default_policy();
     fixture f = open_fixture(&policy);
     (void)run(&f, 10, 8, 1, 1);
-    berth_step_counters c = counters_of(&f);
+    berth_step_counters c = counters_of(f.model);
     assert_int_equal(c.miss_new_step, 1);
     assert_int_equal(sum_of_misses(&c), 1);
     // a length that was never seen before fits no path that is known to vary
     (void)run(&f, 20, 8, 1, 1);
-    c = counters_of(&f);
+    c = counters_of(f.model);
     assert_int_equal(c.miss_new_path, 1);
     assert_int_equal(sum_of_misses(&c), 2);
     close_fixture(&f);
@@ -72,11 +66,11 @@ static void a_bucket_is_new_once(void** state) {
     const berth_plan_policy policy = default_policy();
     fixture f = open_fixture(&policy);
     learn(&f);
-    const berth_step_counters before = counters_of(&f);
+    const berth_step_counters before = counters_of(f.model);
     assert_int_equal(run(&f, 100, 8, 1, 1).result, BERTH_RUN_HIT);
     assert_int_equal(run(&f, 100, 8, 1, 1).result, BERTH_RUN_HIT);
     assert_int_equal(run(&f, 101, 8, 1, 1).result, BERTH_RUN_HIT);
-    const berth_step_counters after = counters_of(&f);
+    const berth_step_counters after = counters_of(f.model);
     assert_int_equal(after.miss_new_bucket - before.miss_new_bucket, 1);
     assert_int_equal(sum_of_misses(&after) - sum_of_misses(&before), 1);
     close_fixture(&f);
@@ -88,10 +82,10 @@ static void a_cache_of_one_entry_serves_every_run_and_says_evicted(void** state)
     policy.cache_entries = 1;
     fixture f = open_fixture(&policy);
     learn(&f);
-    const berth_step_counters before = counters_of(&f);
+    const berth_step_counters before = counters_of(f.model);
     for (int i = 0; i < 20; i++)
         assert_int_equal(run(&f, i % 2 == 0 ? 100 : 1000, 8, 1, 1).result, BERTH_RUN_HIT);
-    const berth_step_counters after = counters_of(&f);
+    const berth_step_counters after = counters_of(f.model);
     assert_true(after.plans_live <= 1);
     assert_int_equal(after.miss_new_bucket - before.miss_new_bucket, 2);
     assert_int_equal(after.miss_evicted - before.miss_evicted, 18);
@@ -105,10 +99,10 @@ static void sizes_and_deaths_learned_anew_are_a_changed_model(void** state) {
     fixture f = open_fixture(&policy);
     learn(&f);
     (void)run(&f, 100, 8, 1, 1);
-    const berth_step_counters before = counters_of(&f);
+    const berth_step_counters before = counters_of(f.model);
     (void)run(&f, 100, 8, 1, 3); // a later death
     assert_int_equal(run(&f, 100, 8, 1, 3).result, BERTH_RUN_HIT);
-    const berth_step_counters after = counters_of(&f);
+    const berth_step_counters after = counters_of(f.model);
     assert_int_equal(after.miss_model_changed - before.miss_model_changed, 1);
     assert_int_equal(sum_of_misses(&after) - sum_of_misses(&before), 1);
     close_fixture(&f);
@@ -120,11 +114,11 @@ static void a_run_that_leaves_for_an_unknown_path_is_a_new_path(void** state) {
     fixture f = open_fixture(&policy);
     learn(&f);
     (void)run(&f, 30, 8, 1, 1);
-    const berth_step_counters before = counters_of(&f);
+    const berth_step_counters before = counters_of(f.model);
     assert_int_equal(run(&f, 30, 8, 2, 1).result, BERTH_RUN_EXIT);
-    assert_int_equal(counters_of(&f).miss_new_path - before.miss_new_path, 1);
+    assert_int_equal(counters_of(f.model).miss_new_path - before.miss_new_path, 1);
     assert_int_equal(run(&f, 30, 8, 1, 1).result, BERTH_RUN_HIT); // that one is known
-    const berth_step_counters after = counters_of(&f);
+    const berth_step_counters after = counters_of(f.model);
     assert_int_equal(after.miss_new_path - before.miss_new_path, 1);
     close_fixture(&f);
 }
@@ -136,10 +130,10 @@ static void a_step_that_is_given_up_says_churn(void** state) {
     fixture f = open_fixture(&policy);
     learn(&f);
     assert_int_equal(run(&f, 30, 8, 2, 1).result, BERTH_RUN_EXIT);
-    const berth_step_counters before = counters_of(&f);
+    const berth_step_counters before = counters_of(f.model);
     for (int i = 0; i < 3; i++)
         assert_int_equal(run(&f, 30, 8, 1, 1).result, BERTH_RUN_RECORDED);
-    const berth_step_counters after = counters_of(&f);
+    const berth_step_counters after = counters_of(f.model);
     assert_int_equal(after.miss_churn - before.miss_churn, 3);
     close_fixture(&f);
 }
@@ -149,7 +143,7 @@ static void asking_is_no_miss(void** state) {
     const berth_plan_policy policy = default_policy();
     fixture f = open_fixture(&policy);
     learn(&f);
-    const berth_step_counters before = counters_of(&f);
+    const berth_step_counters before = counters_of(f.model);
     const berth_binding bindings[] = {{"t", 500}};
     const berth_shape_key key = {bindings, 1};
     berth_outlook outlook;
@@ -157,7 +151,7 @@ static void asking_is_no_miss(void** state) {
     berth_branches branches;
     assert_ok(berth_step_model_begin(f.model, &key, &branches, &outlook)); // as a warm-up does
     berth_step_model_abandon(f.model, &branches);
-    const berth_step_counters after = counters_of(&f);
+    const berth_step_counters after = counters_of(f.model);
     assert_int_equal(sum_of_misses(&after), sum_of_misses(&before));
     close_fixture(&f);
 }
@@ -189,7 +183,7 @@ static void contexts_that_miss_on_one_bucket_at_once_make_one_plan(void** state)
         const berth_plan_policy policy = default_policy();
         fixture f = open_fixture(&policy);
         learn(&f);
-        const berth_step_counters before = counters_of(&f);
+        const berth_step_counters before = counters_of(f.model);
         berth_thread threads[THREADS];
         begin_task tasks[THREADS] = {{.failed = false}};
         for (int i = 0; i < THREADS; i++) {
@@ -203,7 +197,7 @@ static void contexts_that_miss_on_one_bucket_at_once_make_one_plan(void** state)
             made += tasks[i].made_plan;
         }
         assert_int_equal(made, 1);
-        assert_int_equal(counters_of(&f).plans - before.plans, 1);
+        assert_int_equal(counters_of(f.model).plans - before.plans, 1);
         close_fixture(&f);
     }
 }

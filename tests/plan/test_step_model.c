@@ -46,12 +46,6 @@ static berth_outlook estimate_at(step_fixture* fixture, int64_t s) {
     return outlook;
 }
 
-static berth_step_counters counters_of(step_fixture* fixture) {
-    berth_step_counters counters;
-    berth_step_model_query_counters(fixture->model, &counters);
-    return counters;
-}
-
 /// Three values of [rows, 100], the first alive to the end.
 static void three_values(step_tape* tape, int64_t rows) {
     tape_op(tape, 1);
@@ -85,7 +79,7 @@ static void after_three_lengths_every_prefill_is_a_hit_close_to_the_bound(void**
         sum += ratio;
     }
     assert_true(sum / 13 <= 1.02);
-    const berth_step_counters counters = counters_of(&f);
+    const berth_step_counters counters = counters_of(f.model);
     assert_int_equal(counters.runs, 16);
     assert_true(counters.hits >= 13);
     assert_true(counters.ratio_max_ppm <= 1150000);
@@ -112,7 +106,7 @@ static void a_decode_loop_hits_after_three_steps_and_records_when_capacity_first
         assert_int_equal(outcome.result, first_growth ? BERTH_RUN_RECORDED : BERTH_RUN_HIT);
     }
     assert_true(growths >= 4);
-    const berth_step_counters counters = counters_of(&f);
+    const berth_step_counters counters = counters_of(f.model);
     // Past 128 several steps share offsets, so most need no evaluation.
     assert_true(counters.memo_hits * 2 > counters.hits);
     fixture_fini(&f);
@@ -375,9 +369,9 @@ static void another_path_is_a_side_exit_once_and_the_estimate_covers_both(void**
         assert_int_equal(outcome.switched, i == 0);
         assert_true(outcome.frame_bytes >= 400000);
     }
-    assert_int_equal(counters_of(&f).paths, 2);
-    assert_int_equal(counters_of(&f).side_exits, 1);
-    assert_int_equal(counters_of(&f).switches, 1);
+    assert_int_equal(counters_of(f.model).paths, 2);
+    assert_int_equal(counters_of(f.model).side_exits, 1);
+    assert_int_equal(counters_of(f.model).switches, 1);
     fixture_fini(&f);
 }
 
@@ -409,7 +403,7 @@ static void paths_are_bounded_and_stale_ones_make_room(void** state) {
         tape_matrix(&f.tape, 8, 8);
         (void)run_at(&f, 1);
     }
-    assert_int_equal(counters_of(&f).paths, 2);
+    assert_int_equal(counters_of(f.model).paths, 2);
     // A new path that stays gets its place in the end.
     berth_run_result last = BERTH_RUN_EXIT;
     for (int i = 0; i < 100; i++) {
@@ -418,7 +412,7 @@ static void paths_are_bounded_and_stale_ones_make_room(void** state) {
         last = run_at(&f, 1).result;
     }
     assert_int_equal(last, BERTH_RUN_HIT);
-    assert_int_equal(counters_of(&f).paths, 2);
+    assert_int_equal(counters_of(f.model).paths, 2);
     fixture_fini(&f);
 }
 
@@ -444,7 +438,7 @@ static void a_step_that_keeps_diverging_is_given_up_with_one_line(void** state) 
     }
     berth_log_set_callback(NULL, NULL);
     assert_int_equal(logged, 1);
-    const berth_step_counters counters = counters_of(&f);
+    const berth_step_counters counters = counters_of(f.model);
     assert_int_equal(counters.side_exits, 4);
     assert_int_equal(counters.paths, 0);
     assert_int_equal(counters.plan_bytes, 0);
@@ -503,7 +497,7 @@ static void values_of_another_type_are_another_path(void** state) {
         else
             (void)run_at(&f, 1);
     }
-    assert_int_equal(counters_of(&f).paths, 2);
+    assert_int_equal(counters_of(f.model).paths, 2);
     fixture_fini(&f);
 }
 
@@ -549,13 +543,13 @@ static void estimates_answer_for_shapes_never_run_and_change_nothing(void** stat
         three_values(&f.tape, s);
         (void)run_at(&f, s);
     }
-    const berth_step_counters before = counters_of(&f);
+    const berth_step_counters before = counters_of(f.model);
     const berth_outlook outlook = estimate_at(&f, 5000);
     assert_int_equal(outlook.kind, BERTH_ESTIMATE_EXACT);
     assert_true(outlook.frame_bytes >= 2 * 5000 * 400);
     assert_true(outlook.frame_bytes <= 2 * 5000 * 400 * 65 / 64);
     assert_null(outlook.placement);
-    const berth_step_counters after = counters_of(&f);
+    const berth_step_counters after = counters_of(f.model);
     assert_memory_equal(&before, &after, sizeof before);
     fixture_fini(&f);
 }
@@ -634,9 +628,9 @@ static void plans_and_memo_stay_within_their_bytes_whatever_shapes_come(void** s
         tape_llama(&f.tape, 2, t, t);
         const step_outcome outcome = run_at(&f, t);
         if (i > 4) assert_int_equal(outcome.result, BERTH_RUN_HIT);
-        assert_true(counters_of(&f).plan_bytes <= policy.cache_bytes);
+        assert_true(counters_of(f.model).plan_bytes <= policy.cache_bytes);
     }
-    const berth_step_counters counters = counters_of(&f);
+    const berth_step_counters counters = counters_of(f.model);
     assert_true(counters.plans_evicted > 100);
     assert_true(counters.plans_live > 0);
     fixture_fini(&f);
@@ -668,7 +662,7 @@ static void a_trace_larger_than_the_cache_is_not_kept(void** state) {
     for (int i = 0; i < 4; i++) {
         tape_llama(&f.tape, 20, 5, 5);
         assert_int_equal(run_at(&f, 5).result, BERTH_RUN_RECORDED);
-        assert_int_equal(counters_of(&f).plan_bytes, 0);
+        assert_int_equal(counters_of(f.model).plan_bytes, 0);
     }
     policy = default_policy();
     policy.max_events = 10;
@@ -708,8 +702,8 @@ static void discarded_runs_teach_nothing(void** state) {
     const berth_shape_key key = {bindings, 1};
     berth_run_report report = {.result = BERTH_RUN_DISCARDED, .trace = &f.tape.trace};
     berth_step_model_end(f.model, &key, &report);
-    assert_int_equal(counters_of(&f).runs, 0);
-    assert_int_equal(counters_of(&f).paths, 0);
+    assert_int_equal(counters_of(f.model).runs, 0);
+    assert_int_equal(counters_of(f.model).paths, 0);
     fixture_fini(&f);
 }
 

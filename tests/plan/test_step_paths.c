@@ -28,12 +28,6 @@ static step_outcome run_at(fixture* f, int64_t t) {
     return run_tape(f->model, &key, &f->tape);
 }
 
-static berth_step_counters counters_of(const fixture* f) {
-    berth_step_counters counters;
-    berth_step_model_query_counters(f->model, &counters);
-    return counters;
-}
-
 /// A chain of `length` ops over t rows, whose ops differ from op `fork` on by `way`.
 static void tape_chain(step_tape* tape, int64_t t, uint32_t length, uint32_t fork, uint32_t way) {
     uint32_t x = UINT32_MAX;
@@ -60,8 +54,8 @@ static void strictly_alternating_paths_are_hits(void** state) {
         assert_int_equal(outcome.kind, BERTH_ESTIMATE_BOUND);
         assert_true(outcome.frame_bytes + outcome.pool_bytes >= outcome.peak_bytes);
     }
-    assert_true(counters_of(&f).side_exits <= 4);
-    assert_true(counters_of(&f).switches >= 92);
+    assert_true(counters_of(f.model).side_exits <= 4);
+    assert_true(counters_of(f.model).switches >= 92);
     close_fixture(&f);
 }
 
@@ -77,7 +71,7 @@ static void a_run_that_ends_early_is_a_path_of_its_own(void** state) {
         const step_outcome outcome = run_at(&f, t);
         if (run >= 30) assert_int_equal(outcome.result, BERTH_RUN_HIT);
     }
-    assert_int_equal(counters_of(&f).paths, 4);
+    assert_int_equal(counters_of(f.model).paths, 4);
     close_fixture(&f);
 }
 
@@ -169,7 +163,7 @@ static void paths_beyond_the_limit_keep_what_they_share_planned_and_are_named_on
         hits += run_at(&f, 40).result == BERTH_RUN_HIT;
     }
     berth_log_set_callback(NULL, NULL);
-    assert_int_equal(counters_of(&f).paths, 3);
+    assert_int_equal(counters_of(f.model).paths, 3);
     assert_true(hits > 70);
     assert_int_equal(told, 1);
     close_fixture(&f);
@@ -280,7 +274,7 @@ static void any_tree_is_placed_alike_on_what_its_paths_share(void** state) {
             late_hits += outcome.result == BERTH_RUN_HIT;
             switched += outcome.switched;
         }
-        const berth_step_counters counters = counters_of(&f);
+        const berth_step_counters counters = counters_of(f.model);
         assert_true(counters.plan_bytes <= policy.cache_bytes);
         close_fixture(&f);
     }
