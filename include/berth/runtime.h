@@ -30,7 +30,6 @@ typedef struct berth_runtime_options {
 /// (NULL: all defaults).
 /// Ownership: the caller has one reference; berth_runtime_release().
 /// Errors:    BERTH_ERR_INVALID_ARGUMENT naming the option, its value and the accepted range;
-///            BERTH_ERR_UNSUPPORTED for a bucket policy that is not available yet;
 ///            BERTH_ERR_OUT_OF_MEMORY; BERTH_ERR_DEVICE; BERTH_ERR_IO if the log file cannot be
 ///            opened. Then `*out_runtime` is NULL, and the log goes where it went.
 /// Threads:   any, while nobody changes the environment.

@@ -19,6 +19,9 @@ typedef enum berth_estimate_kind {
     BERTH_ESTIMATE_EXACT,    ///< every size is a form of known symbols, one path
 } berth_estimate_kind;
 
+/// The word for `kind`, such as "exact"; "unknown" for what is none.
+BERTH_API const char* berth_estimate_text(berth_estimate_kind kind);
+
 // clang-format off
 /// Counters of a kind of step since the runtime began: X(name, help). All exact, of the moment of
 /// the query.

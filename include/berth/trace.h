@@ -48,8 +48,8 @@ typedef struct berth_trace_part {
 typedef struct berth_trace_symbol {
     const char* name; ///< such as tokens.0
     int64_t value;    ///< at which the sizes in the file were seen; without one, the highest
-    int64_t lowest;   ///< seen
-    int64_t highest;  ///< seen; a symbol with lowest == highest == value is fixed
+    int64_t lowest;   ///< of the values from which the sizes were learned
+    int64_t highest;  ///< of them; a symbol with lowest == highest == value is fixed
 } berth_trace_symbol;
 
 /// Number of parts: 1 for a packing problem; 0 for NULL.

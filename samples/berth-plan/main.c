@@ -49,6 +49,40 @@ static bool has_symbol(const berth_trace_file* file, size_t part, const char* na
     return false;
 }
 
+/// What a terminal would obey is not printed.
+static void make_printable(char* text) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
+}
+
+/// Appends " name" to `known` unless it is there.
+static void list_symbol(char* known, size_t size, const char* name) {
+    const size_t length = strlen(name);
+    for (const char* at = strchr(known, ' '); at != NULL; at = strchr(at + 1, ' '))
+        if (strncmp(at + 1, name, length) == 0 && strchr(" ", at[1 + length]) != NULL) return;
+    const size_t used = strlen(known);
+    (void)snprintf(known + used, size - used, " %s", name);
+}
+
+/// Says that no file has a symbol called `name`, and which there are.
+static void refuse_setting(program* p, const char* name) {
+    char reason[256] = "no file has a symbol of this name, only";
+    const size_t stem = strlen(reason);
+    for (size_t f = 0; f < p->options.file_count; f++) {
+        for (size_t part = 0; part < berth_trace_file_query_part_count(p->files[f]); part++) {
+            berth_trace_symbol symbol;
+            for (size_t i = 0;
+                 berth_trace_file_query_symbol(p->files[f], part, i, &symbol) == BERTH_OK;
+                 i++)
+                list_symbol(reason + stem, sizeof reason - stem, symbol.name);
+        }
+    }
+    make_printable(reason);
+    complain(p,
+             name,
+             reason[stem] != '\0' ? reason : "no file has a symbol of this name, nor any other");
+}
+
 /// A symbol that no file has is a mistake.
 static bool check_settings(program* p) {
     for (size_t s = 0; s < p->options.setting_count; s++) {
@@ -58,16 +92,10 @@ static bool check_settings(program* p) {
             for (size_t i = 0; i < berth_trace_file_query_part_count(p->files[f]); i++)
                 found = found || has_symbol(p->files[f], i, name);
         if (found) continue;
-        complain(p, name, "no file has a symbol of this name");
+        refuse_setting(p, name);
         return false;
     }
     return true;
-}
-
-/// What a terminal would obey is not printed.
-static void make_printable(char* text) {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
 }
 
 static void make_plain(char* text) {
@@ -197,18 +225,8 @@ static bool tell_stems_apart(program* p) {
 // ---- Results.
 
 static const char* size_word(const plan_case* item) {
-    if (!item->has_symbols) return "given";
-    switch (berth_problem_query_kind(item->problem)) {
-    case BERTH_ESTIMATE_EXACT:
-        return "exact";
-    case BERTH_ESTIMATE_BOUND:
-        return "bound";
-    case BERTH_ESTIMATE_OBSERVED:
-        return "observed";
-    case BERTH_ESTIMATE_UNKNOWN:
-        break;
-    }
-    return "unknown";
+    return item->has_symbols ? berth_estimate_text(berth_problem_query_kind(item->problem))
+                             : "given";
 }
 
 /// Results go to stderr where offsets go to stdout.
@@ -296,11 +314,13 @@ static void explain(program* p, const plan_case* item, const berth_pack_verdict*
     note(p, PLAN_EXIT_UNSOLVED);
     if (verdict->first == verdict->second)
         (void)fprintf(stderr,
-                      "%s:%" PRIu32 ": '%s' at %" PRIu64 " is misaligned or too high\n",
+                      "%s:%" PRIu32 ": '%s' at %" PRIu64
+                      " is at no multiple of its alignment, %" PRIu64 "\n",
                       item->name,
                       first.line,
                       printable(first.id, first_id),
-                      first.offset);
+                      first.offset,
+                      first.alignment);
     else
         (void)fprintf(stderr,
                       "%s:%" PRIu32 ": '%s' at %" PRIu64 " (%" PRIu64
@@ -347,7 +367,10 @@ static void verify(program* p, plan_case* item) {
     berth_pack_problem pack = *berth_problem_query_pack(item->problem);
     pack.fixed_offsets = NULL; // they are what is to be checked
     berth_pack_verdict verdict;
-    if (berth_pack_verify(&pack, item->offsets, &verdict) != BERTH_OK) {
+    const double begun_s = plan_search_cpu_s();
+    const berth_status status = berth_pack_verify(&pack, item->offsets, &verdict);
+    item->cpu_ms = (plan_search_cpu_s() - begun_s) * 1e3;
+    if (status != BERTH_OK) {
         complain(p, item->name, berth_last_error());
         return;
     }

@@ -27,6 +27,8 @@ static double seconds(clockid_t clock) {
     return clock_gettime(clock, &now) == 0 ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : 0;
 }
 
+double plan_search_cpu_s(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
+
 /// What a search shows of itself.
 typedef struct watch {
     const plan_case* item;
@@ -87,9 +89,9 @@ berth_status plan_search_run(plan_case* item, const plan_options* options) {
         .user = &self};
     item->offsets = calloc(pack->count + 1, sizeof *item->offsets);
     if (item->offsets == NULL) return BERTH_ERR_OUT_OF_MEMORY;
-    const double begun_s = seconds(CLOCK_THREAD_CPUTIME_ID);
+    const double begun_s = plan_search_cpu_s();
     const berth_status status = solve(item, pack, &budget);
-    item->cpu_ms = (seconds(CLOCK_THREAD_CPUTIME_ID) - begun_s) * 1e3;
+    item->cpu_ms = (plan_search_cpu_s() - begun_s) * 1e3;
     if (self.shown && self.is_terminal) (void)fputs("\r\033[K", stderr);
     return status == BERTH_OK ? check(item, pack) : status;
 }

@@ -20,6 +20,9 @@ typedef struct plan_case {
 /// second one ends the program.
 void plan_search_catch_interrupt(void);
 
+/// CPU time of this thread, in seconds.
+double plan_search_cpu_s(void);
+
 /// Plans `item` and checks the result with the library's verifier.
 /// Errors: as berth_problem_solve().
 BERTH_NODISCARD berth_status plan_search_run(plan_case* item, const plan_options* options);

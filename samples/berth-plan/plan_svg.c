@@ -10,7 +10,7 @@
 /// In pixels.
 enum { WIDTH = 1200, HEIGHT = 700, LEFT = 110, RIGHT = 30, TOP = 50, BOTTOM = 60 };
 enum { PLOT_WIDTH = WIDTH - LEFT - RIGHT, PLOT_HEIGHT = HEIGHT - TOP - BOTTOM };
-enum { LABEL_PIXELS = 11, TICKS = 8 };
+enum { LABEL_PIXELS = 11, TICKS = 8, TITLE_CHARS = 125 };
 
 /// Fills, light enough for dark text; neighbours differ.
 static const char* const fills[] = {"#8ecae6",
@@ -275,8 +275,27 @@ static void draw_level(const canvas* self, uint64_t address, const char* name, d
                   address);
 }
 
-static void draw_head(const canvas* self) {
+/// The name, cut at its front where the line would be too long, and the result.
+static void draw_title(const canvas* self) {
     const berth_pack_result* result = &self->item->result;
+    const char* name = self->item->name;
+    char told[160];
+    (void)snprintf(told,
+                   sizeof told,
+                   ": %zu buffers, peak %" PRIu64 " bytes, lower bound %" PRIu64 "%s",
+                   berth_problem_query_pack(self->item->problem)->count,
+                   result->peak,
+                   result->lower_bound,
+                   result->proved ? ", proved" : "");
+    const size_t room = TITLE_CHARS - strlen(told);
+    const size_t length = strlen(name);
+    (void)fprintf(self->stream, "<text x=\"%d\" y=\"26\" font-size=\"15\">", LEFT);
+    if (length > room) (void)fputs("...", self->stream);
+    write_text(self->stream, length > room ? name + (length - room + 3) : name);
+    (void)fprintf(self->stream, "%s</text>\n", told);
+}
+
+static void draw_head(const canvas* self) {
     (void)fprintf(self->stream,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
                   "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\">\n"
@@ -287,23 +306,15 @@ static void draw_head(const canvas* self) {
                   "stroke-width:3px}\n"
                   ".g{stroke:#ddd;fill:none}.b{stroke:#c1121f;fill:none;stroke-dasharray:6 4}"
                   "</style>\n"
-                  "<path d=\"M0 0h%dv%dH0z\" fill=\"#fff\"/>\n"
-                  "<text x=\"%d\" y=\"26\" font-size=\"15\">",
+                  "<path d=\"M0 0h%dv%dH0z\" fill=\"#fff\"/>\n",
                   WIDTH,
                   HEIGHT,
                   WIDTH,
                   HEIGHT,
                   LABEL_PIXELS,
                   WIDTH,
-                  HEIGHT,
-                  LEFT);
-    write_text(self->stream, self->item->name);
-    (void)fprintf(self->stream,
-                  ": %zu buffers, peak %" PRIu64 " bytes, lower bound %" PRIu64 "%s</text>\n",
-                  berth_problem_query_pack(self->item->problem)->count,
-                  result->peak,
-                  result->lower_bound,
-                  result->proved ? ", proved" : "");
+                  HEIGHT);
+    draw_title(self);
 }
 
 static void draw(const canvas* self) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "exec/step_entry.h"
 #include "plan/bucket.h"
+#include "plan/symbol_buckets.h"
 
 struct berth_bucket_setting {
     berth_bucket_setting* next;
@@ -76,17 +77,6 @@ berth_status berth_bucket_settings_apply(berth_runtime* runtime,
     return BERTH_OK;
 }
 
-/// Fails if a step that has been run declares no `symbol`.
-static berth_status check_symbol(const berth_step_entry* entry, const char* symbol) {
-    if (symbol == NULL) return BERTH_OK;
-    for (size_t i = 0; i < entry->binding_count; ++i)
-        if (strcmp(entry->binding_names[i], symbol) == 0) return BERTH_OK;
-    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                      "step %s declares no dimension or integer called %s",
-                      berth_step_model_name(entry->model),
-                      symbol);
-}
-
 berth_status berth_step_set_buckets(berth_runtime* runtime,
                                     const char* step,
                                     const char* symbol,
@@ -102,6 +92,8 @@ berth_status berth_step_set_buckets(berth_runtime* runtime,
     if (entry == NULL) status = keep(runtime, step, symbol, policy);
     berth_mutex_unlock(&runtime->lock);
     if (status != BERTH_OK || entry == NULL) return status;
-    BERTH_TRY(check_symbol(entry, symbol));
+    if (symbol != NULL)
+        BERTH_TRY(berth_symbols_check(
+            entry->binding_names, (uint32_t)entry->binding_count, step, symbol));
     return berth_step_model_set_buckets(entry->model, symbol, policy);
 }

@@ -143,6 +143,7 @@ berth_status berth_step_begin(berth_context* context, const berth_step_desc* des
         char where[160];
         snprintf(where, sizeof where, "step %.120s", desc->name != NULL ? desc->name : "?");
         berth_context_fail(context, status, where, NULL);
+        (void)berth_fail_prefix(status, "%s", where);
     }
     berth_home_unlock(&context->home);
     return status;
@@ -270,7 +271,8 @@ berth_status berth_step_warm(berth_context* context, const berth_step_desc* desc
     berth_home_lock(&context->home);
     const berth_status status = warm_locked(context, desc);
     berth_home_unlock(&context->home);
-    return status;
+    if (status == BERTH_OK) return BERTH_OK;
+    return berth_fail_prefix(status, "step %.120s", desc->name != NULL ? desc->name : "?");
 }
 
 void berth_step_reserve_extra(berth_context* context, uint64_t bytes) {

@@ -115,6 +115,19 @@ berth_status berth_csv_next(berth_csv* csv, bool* out_more) {
     return BERTH_OK;
 }
 
+/// Fails for a column that is none of `names` [count], which it lists.
+static berth_status refuse_column(const berth_csv* csv,
+                                  const char* name,
+                                  const char* const* names,
+                                  uint32_t count) {
+    char shown[BERTH_CSV_SHOWN_BYTES], known[192] = "";
+    size_t at = 0;
+    for (uint32_t c = 0; c < count && at < sizeof known; c++)
+        at += (size_t)snprintf(known + at, sizeof known - at, " %s", names[c]);
+    return berth_csv_fail(
+        csv, "there is no column called '%s', only%s", berth_csv_shown(name, shown), known);
+}
+
 /// The number of the column called `name`, or `count`.
 static uint32_t find_column(const char* name, const char* const* names, uint32_t count) {
     uint32_t column = 0;
@@ -128,15 +141,12 @@ berth_status berth_csv_read_header(berth_csv* csv,
                                    uint32_t count,
                                    uint32_t required,
                                    berth_csv_columns* out_columns) {
-    char shown[BERTH_CSV_SHOWN_BYTES];
     out_columns->count = csv->count;
     for (uint32_t c = 0; c < BERTH_CSV_FIELDS; c++)
         out_columns->of[c] = BERTH_CSV_FIELDS;
     for (uint32_t f = 0; f < csv->count; f++) {
         const uint32_t column = find_column(csv->fields[f], names, count);
-        if (column == count)
-            return berth_csv_fail(
-                csv, "there is no column called '%s'", berth_csv_shown(csv->fields[f], shown));
+        if (column == count) return refuse_column(csv, csv->fields[f], names, count);
         if (out_columns->of[column] != BERTH_CSV_FIELDS)
             return berth_csv_fail(csv, "the column '%s' is there twice", names[column]);
         out_columns->of[column] = f;

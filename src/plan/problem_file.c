@@ -44,7 +44,9 @@ static berth_status read_optional_columns(reader* self, berth_trace_block* block
     uint64_t exclusive = 0;
     BERTH_TRY(read_optional(self, ALIGNMENT, "alignment", UINT64_C(1) << 40, &block->alignment));
     if (block->alignment != 0 && !berth_is_power_of_two(block->alignment))
-        return berth_csv_fail(self->csv, "the alignment is no power of two");
+        return berth_csv_fail(self->csv,
+                              "the alignment %llu is no power of two",
+                              (unsigned long long)block->alignment);
     BERTH_TRY(read_optional(self, OFFSET, "offset", BERTH_TRACE_BYTES_MAX, &block->offset));
     BERTH_TRY(read_optional(self, EXCLUSIVE, "exclusive", 1, &exclusive));
     block->exclusive = exclusive != 0;

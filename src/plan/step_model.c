@@ -143,11 +143,13 @@ bool berth_step_model_learn_names(berth_step_model* model, const berth_shape_key
     model->names_known = true;
     const char* stranger =
         berth_symbol_buckets_name(&model->buckets, model->binding_names, model->binding_count);
+    char declared[BERTH_SYMBOLS_SHOWN_BYTES];
     if (stranger != NULL)
         berth_log_line(BERTH_LOG_WARN,
-                       "step %s has buckets for %s, which it does not declare",
+                       "step %s has buckets for %s, which it does not declare: it declares %s",
                        model->name,
-                       stranger);
+                       stranger,
+                       berth_symbols_shown(model->binding_names, model->binding_count, declared));
     return true;
 }
 
@@ -159,25 +161,14 @@ static void drop_plans(berth_step_model* model) {
         berth_plan_cache_drop(&model->cache, model->paths[i].id, false);
 }
 
-/// Fails if the step is known to declare no `symbol`.
-static berth_status check_symbol(const berth_step_model* model, const char* symbol) {
-    if (symbol == NULL || !model->names_known) return BERTH_OK;
-    for (uint32_t i = 0; i < model->binding_count; i++)
-        if (strcmp(model->binding_names[i], symbol) == 0) return BERTH_OK;
-    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                      "step %s declares no dimension or integer called %s; its first of %u is %s",
-                      model->name,
-                      symbol,
-                      model->binding_count,
-                      model->binding_count > 0 ? model->binding_names[0] : "missing");
-}
-
 berth_status berth_step_model_init_buckets(berth_step_model* model,
                                            const char* symbol,
                                            const char* policy) {
     berth_bucket_policy parsed;
     BERTH_TRY(berth_bucket_policy_parse(&parsed, policy));
-    BERTH_TRY(check_symbol(model, symbol));
+    if (symbol != NULL && model->names_known)
+        BERTH_TRY(
+            berth_symbols_check(model->binding_names, model->binding_count, model->name, symbol));
     BERTH_TRY(berth_symbol_buckets_set(&model->buckets, symbol, &parsed));
     drop_plans(model);
     return BERTH_OK;

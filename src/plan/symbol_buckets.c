@@ -2,9 +2,35 @@
 // Resolves bucket policies by the names of symbols.
 #include "plan/symbol_buckets.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+
+const char* berth_symbols_shown(char* const* names,
+                                uint32_t count,
+                                char out[BERTH_SYMBOLS_SHOWN_BYTES]) {
+    size_t at = 0;
+    (void)snprintf(out, BERTH_SYMBOLS_SHOWN_BYTES, "nothing");
+    for (uint32_t i = 0; i < count && at < BERTH_SYMBOLS_SHOWN_BYTES; i++)
+        at += (size_t)snprintf(
+            out + at, BERTH_SYMBOLS_SHOWN_BYTES - at, "%s%s", i > 0 ? ", " : "", names[i]);
+    return out;
+}
+
+berth_status berth_symbols_check(char* const* names,
+                                 uint32_t count,
+                                 const char* step,
+                                 const char* symbol) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(names[i], symbol) == 0) return BERTH_OK;
+    char declared[BERTH_SYMBOLS_SHOWN_BYTES];
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "step %.100s declares no dimension or integer called %.60s: it declares %s",
+                      step,
+                      symbol,
+                      berth_symbols_shown(names, count, declared));
+}
 
 struct berth_symbol_setting {
     berth_symbol_setting* next;

@@ -7,6 +7,21 @@
 #include "base/host.h"
 #include "plan/bucket_adaptive.h"
 
+/// Room for the names of a step's symbols in a message.
+#define BERTH_SYMBOLS_SHOWN_BYTES 256u
+
+/// Lists `names` [count] for a message, cut where they are too many. Returns `out`.
+const char* berth_symbols_shown(char* const* names,
+                                uint32_t count,
+                                char out[BERTH_SYMBOLS_SHOWN_BYTES]);
+
+/// Checks that `symbol` is one of the `names` [count] that the step called `step` declares.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT, listing them.
+BERTH_NODISCARD berth_status berth_symbols_check(char* const* names,
+                                                 uint32_t count,
+                                                 const char* step,
+                                                 const char* symbol);
+
 typedef struct berth_symbol_setting berth_symbol_setting;
 
 /// The policy of one binding.

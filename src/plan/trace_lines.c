@@ -84,7 +84,8 @@ static berth_status read_step_begin(reader* self) {
         BERTH_TRY(berth_csv_number(
             self->csv, text_of(self, BYTES), "the alignment", UINT64_C(1) << 40, &alignment));
     if (alignment != 0 && !berth_is_power_of_two(alignment))
-        return berth_csv_fail(self->csv, "the alignment is no power of two");
+        return berth_csv_fail(
+            self->csv, "the alignment %llu is no power of two", (unsigned long long)alignment);
     if (!part_is_empty(self)) BERTH_TRY(end_part(self));
     begin_part(self, name, NULL, alignment);
     self->step = name;

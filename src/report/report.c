@@ -6,6 +6,16 @@
 #include "base/text.h"
 #include "berth/runtime.h"
 
+const char* berth_estimate_text(berth_estimate_kind kind) {
+    static const char* const texts[] = {
+        [BERTH_ESTIMATE_UNKNOWN] = "unknown",
+        [BERTH_ESTIMATE_OBSERVED] = "observed",
+        [BERTH_ESTIMATE_BOUND] = "bound",
+        [BERTH_ESTIMATE_EXACT] = "exact",
+    };
+    return (unsigned)kind <= BERTH_ESTIMATE_EXACT ? texts[kind] : "unknown";
+}
+
 static void add_step(berth_text* text, const char* name, const berth_step_counters* counters) {
     berth_text_add(text, "step %s\n", name);
 #define ADD_COUNTER(field, help)                                                                   \

@@ -42,7 +42,7 @@ static void what_cannot_be_set_is_refused_by_name(void** state) {
     run_step(kit, "refused", 10);
     assert_fails(berth_step_set_buckets(kit->runtime, "refused", "y.0", "pow2"),
                  BERTH_ERR_INVALID_ARGUMENT,
-                 "declares no dimension or integer called y.0");
+                 "declares no dimension or integer called y.0: it declares x.0");
     assert_fails(berth_step_set_buckets(kit->runtime, "refused", "x.0", "pow"),
                  BERTH_ERR_INVALID_ARGUMENT,
                  "\"pow\" is unknown");

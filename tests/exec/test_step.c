@@ -312,6 +312,7 @@ static void a_step_that_cannot_fit_is_refused_before_it_begins(void** state) {
     const int64_t too_long = (int64_t)(before.capacity_bytes / 4);
     const berth_status status = exec_kit_begin(ctx, "chain", too_long);
     assert_int_equal(status, BERTH_ERR_OUT_OF_MEMORY);
+    assert_ptr_equal(strstr(berth_last_error(), "step chain: "), berth_last_error());
     assert_context_fails(ctx, BERTH_ERR_OUT_OF_MEMORY, "capacity");
     assert_null(ctx->run);
     assert_ok(berth_runtime_query_memory(kit->runtime, &after));

@@ -166,9 +166,11 @@ static void the_other_files_are_planned_beside_a_bad_one(void** state) {
 
 static void what_files_say_cannot_command_the_terminal(void** state) {
     command_kit* kit = *state;
-    put(kit, "t.csv", "op,id,bytes,t_us,site\nB,\033[2J,64,,\nA,1,64,,\nE,,,,\n");
+    put(kit, "t.csv", "op,id,bytes,t_us,site\nB,\033[2J,64,,\nY,\033[3J,5,,\nA,1,64,,\nE,,,,\n");
     assert_int_equal(RUN("t.csv"), 0);
     expect_text(kit->out, "t.csv:?[2J ");
+    assert_int_equal(RUN("--at", "n=1", "t.csv"), 2);
+    expect_text(kit->err, "only ?[3J\n");
     put(kit, "v.csv", "id,lower,upper,size,offset\n\033[2J,0,5,8,0\n\033[3J,2,9,8,4\n");
     assert_int_equal(RUN("--verify", "v.csv"), 1);
     assert_null(strchr(kit->err, '\033'));
@@ -191,7 +193,7 @@ static void a_command_line_that_is_wrong_is_refused(void** state) {
         {"--at", "n", "NAME=VALUE"},
         {"--at", "=4", "NAME=VALUE"},
         {"--at", "n=-4", "NAME=VALUE"},
-        {"--at", "n=4", "no file has a symbol"},
+        {"--at", "n=4", "no file has a symbol of this name, nor any other"},
         {"--svg", "-", "name of a file"},
         {"--quick=4", "toy.csv", "'--quick'"},
         {"--zoom", "toy.csv", "'--zoom'"},
@@ -228,6 +230,9 @@ static void offsets_are_written_and_can_be_checked(void** state) {
     expect_text(kit->out, "INVALID");
     expect_text(kit->err, "'b'");
     expect_text(kit->err, "'c' of line 4 at 3 (6 bytes) share bytes");
+    put(kit, "odd.csv", "id,lower,upper,size,alignment,offset\na,0,3,4,8,4\n");
+    assert_int_equal(RUN("--verify", "odd.csv"), 1);
+    expect_text(kit->err, "odd.csv:2: 'a' at 4 is at no multiple of its alignment, 8");
     put(kit, "partial.csv", "id,lower,upper,size,offset\na,0,3,4,0\nb,3,5,4,\n");
     assert_int_equal(RUN("--verify", "partial.csv"), 2);
     expect_text(kit->err, "partial.csv:3: 'b' has no offset");
@@ -274,6 +279,7 @@ static void a_trace_is_planned_at_other_symbols(void** state) {
     assert_true(exists(kit, "trace-block.offsets.csv"));
     assert_true(exists(kit, "trace-block.svg"));
     assert_int_equal(RUN("--at", "m=7", "trace.csv"), 2);
+    expect_text(kit->err, "m: no file has a symbol of this name, only n\n");
 }
 
 // ---- Drawings.
@@ -335,6 +341,15 @@ static void a_drawing_is_well_formed_and_shows_the_labels(void** state) {
     expect_text(text, "lower bound 2000");
     expect_text(text, "capacity 3000");
     assert_null(strchr(text, '\033'));
+    char name[160] = "front";
+    memset(name + 5, 'x', 140);
+    strcpy(name + 145, ".csv");
+    put(kit, name, "id,lower,upper,size\na,0,3,9\n");
+    assert_int_equal(RUN(name, "--svg", "long.svg"), 0);
+    get(kit, "long.svg", text);
+    assert_null(strstr(text, "front"));
+    expect_text(text, ">...xxxx");
+    expect_text(text, "xxxx.csv: 1 buffers, peak 9 bytes, lower bound 9, proved</text>");
     put(kit, "empty.csv", "id,lower,upper,size\na,4,4,9\n");
     assert_int_equal(RUN("empty.csv", "--svg", "empty.svg"), 0);
     get(kit, "empty.svg", text);

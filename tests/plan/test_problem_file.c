@@ -99,7 +99,7 @@ static void what_is_wrong_is_named_with_its_line(void** state) {
         {"\n  \n", 1, "the file is empty"},
         {"id,lower,upper\n", 1, "the column 'size' is missing"},
         {"id,lower,upper,size,size\n", 1, "'size' is there twice"},
-        {"id,lower,upper,size,colour\n", 1, "no column called 'colour'"},
+        {"id,lower,upper,size,colour\n", 1, "no column called 'colour', only id lower"},
         {"\nid,lower,upper,size\n1,0,1\n", 3, "3 fields, the header 4"},
         {"id,lower,upper,size\n1,0,1,4,5\n", 2, "5 fields, the header 4"},
         {"id,lower,upper,size\n1,0,1,4\n\n,0,1,4\n", 4, "needs an id"},

@@ -85,6 +85,16 @@ static void a_report_without_a_place_is_refused(void** state) {
                  "runtime");
 }
 
+static void how_sure_an_estimate_is_has_a_word(void** state) {
+    (void)state;
+    assert_string_equal(berth_estimate_text(BERTH_ESTIMATE_UNKNOWN), "unknown");
+    assert_string_equal(berth_estimate_text(BERTH_ESTIMATE_OBSERVED), "observed");
+    assert_string_equal(berth_estimate_text(BERTH_ESTIMATE_BOUND), "bound");
+    assert_string_equal(berth_estimate_text(BERTH_ESTIMATE_EXACT), "exact");
+    assert_string_equal(berth_estimate_text((berth_estimate_kind)99), "unknown");
+    assert_string_equal(berth_estimate_text((berth_estimate_kind)-1), "unknown");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
@@ -92,6 +102,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_report_that_does_not_fit_is_cut_and_says_what_it_needs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_report_without_a_place_is_refused, set_up, tear_down),
+        cmocka_unit_test(how_sure_an_estimate_is_has_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
