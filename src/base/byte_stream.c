@@ -105,20 +105,12 @@ static uint64_t read_number(berth_byte_reader* self, size_t bytes) {
 }
 
 uint8_t berth_read_u8(berth_byte_reader* self) { return (uint8_t)read_number(self, 1); }
-uint16_t berth_read_u16(berth_byte_reader* self) { return (uint16_t)read_number(self, 2); }
 uint32_t berth_read_u32(berth_byte_reader* self) { return (uint32_t)read_number(self, 4); }
 uint64_t berth_read_u64(berth_byte_reader* self) { return read_number(self, 8); }
 
 uint32_t berth_read_u32_to(berth_byte_reader* self, uint32_t most) {
     const uint32_t value = berth_read_u32(self);
     if (value <= most) return value;
-    self->failed = true;
-    return 0;
-}
-
-int64_t berth_read_natural(berth_byte_reader* self) {
-    const uint64_t value = berth_read_u64(self);
-    if (value <= INT64_MAX) return (int64_t)value;
     self->failed = true;
     return 0;
 }

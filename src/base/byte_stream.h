@@ -44,13 +44,10 @@ const unsigned char* berth_read_bytes(berth_byte_reader* self, size_t bytes);
 /// The next count * bytes bytes, likewise.
 const unsigned char* berth_read_array(berth_byte_reader* self, size_t count, size_t bytes);
 uint8_t berth_read_u8(berth_byte_reader* self);
-uint16_t berth_read_u16(berth_byte_reader* self);
 uint32_t berth_read_u32(berth_byte_reader* self);
 uint64_t berth_read_u64(berth_byte_reader* self);
 /// A number that is at most `most`; fails if it is more.
 uint32_t berth_read_u32_to(berth_byte_reader* self, uint32_t most);
-/// A number that is not negative; fails if it is.
-int64_t berth_read_natural(berth_byte_reader* self);
 
 /// A text in a file: not ended by a zero byte, and without one.
 typedef struct berth_byte_text {

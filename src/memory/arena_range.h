@@ -36,10 +36,6 @@ BERTH_NODISCARD berth_status berth_arena_range_create(const berth_host* host,
 /// Accepts NULL. What is still mapped is lost with its addresses.
 void berth_arena_range_destroy(const berth_host* host, berth_arena_range* range);
 
-static inline bool berth_arena_range_is_mapped(const berth_arena_range* range, uint64_t granule) {
-    return (range->mapped[granule / 64] >> (granule % 64) & 1u) != 0;
-}
-
 /// Work up to offset `end` may have been enqueued.
 static inline void berth_arena_range_use(berth_arena_range* range, uint64_t end) {
     if (range->passed < end) range->passed = end;

@@ -136,7 +136,6 @@ uint64_t berth_packer_run_constrained(berth_packer* self,
         const uint64_t high = self->offset[item] + self->size[item];
         if (high > peak) {
             peak = high;
-            self->culprit = i;
             if (peak > limit) return UINT64_MAX;
         }
         passed += list.count;

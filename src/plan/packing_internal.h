@@ -55,8 +55,6 @@ typedef struct berth_packer {
     /// use and where they would be too many. One block, which near_at begins.
     uint32_t* near_at; ///< [count + 1]
     uint32_t* near;
-
-    uint32_t culprit; ///< position in the sequence of the item that decided the last attempt's peak
 } berth_packer;
 
 // ---- packing_load.c: a problem made ready.

@@ -142,7 +142,6 @@ uint64_t berth_packer_run_sequence(berth_packer* self, bool best_fit, uint64_t l
         insert_placed(self, item, i);
         if (offset + self->size[item] > peak) {
             peak = offset + self->size[item];
-            self->culprit = i;
             if (peak > limit) return UINT64_MAX;
         }
     }

@@ -21,7 +21,7 @@ static void numbers_are_little_endian(void** state) {
     berth_rewrite_u64(&writer, 7, 9);
     berth_byte_reader reader = {writer.data, writer.count, false};
     assert_int_equal(berth_read_u8(&reader), 0xab);
-    assert_int_equal(berth_read_u16(&reader), 0x1234);
+    assert_int_equal(berth_load_u16(berth_read_bytes(&reader, 2)), 0x1234);
     assert_int_equal(berth_read_u32(&reader), 0x89abcdef);
     assert_int_equal(berth_read_u64(&reader), 9);
     const berth_byte_text text = berth_read_text(&reader);
@@ -55,16 +55,13 @@ static void lengths_that_overflow_are_refused(void** state) {
     assert_null(berth_read_array(&reader, 3, 8));
 }
 
-static void bounds_signs_and_zero_bytes_are_checked(void** state) {
+static void bounds_and_zero_bytes_are_checked(void** state) {
     (void)state;
-    static const unsigned char bytes[] = {5, 0, 0, 0, 0, 0, 0, 0x80};
-    berth_byte_reader reader = {bytes, 8, false};
+    static const unsigned char bytes[] = {5, 0, 0, 0};
+    berth_byte_reader reader = {bytes, 4, false};
     assert_int_equal(berth_read_u32_to(&reader, 5), 5);
-    reader = (berth_byte_reader){bytes, 8, false};
+    reader = (berth_byte_reader){bytes, 4, false};
     assert_int_equal(berth_read_u32_to(&reader, 4), 0);
-    assert_true(reader.failed);
-    reader = (berth_byte_reader){bytes, 8, false};
-    assert_int_equal(berth_read_natural(&reader), 0);
     assert_true(reader.failed);
     static const unsigned char zero[] = {2, 0, 0, 0, 'a', 0};
     reader = (berth_byte_reader){zero, 6, false};
@@ -94,7 +91,7 @@ int main(void) {
         cmocka_unit_test(numbers_are_little_endian),
         cmocka_unit_test(reading_beyond_the_end_fails_for_good),
         cmocka_unit_test(lengths_that_overflow_are_refused),
-        cmocka_unit_test(bounds_signs_and_zero_bytes_are_checked),
+        cmocka_unit_test(bounds_and_zero_bytes_are_checked),
         cmocka_unit_test(a_writer_without_memory_says_so_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
