@@ -18,6 +18,7 @@
 #include "kit/fail.h"
 #include "kit/median.h"
 #include "plan/packing.h"
+#include "plan/packing_random.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define ROUNDS 5
@@ -236,21 +237,15 @@ static int write_json(const char* path, const bench_run* run) {
 
 // ---- Growth.
 
-static uint64_t random_below(uint64_t* state, uint64_t bound) {
-    uint64_t x = *state += 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return (x ^ (x >> 31)) % bound;
-}
-
 /// `count` values, about `alive` of which live at a time, with sizes over six octaves.
 static double cheapest_order(size_t count, size_t alive) {
     berth_interval* items = checked_realloc(NULL, count * sizeof *items);
     uint64_t* offsets = checked_realloc(NULL, count * sizeof *offsets);
     uint64_t random = count;
     for (size_t i = 0; i < count; i++) {
-        const uint32_t life = 1 + (uint32_t)random_below(&random, 2 * alive);
-        const uint64_t size = (64 + random_below(&random, 64)) << random_below(&random, 6);
+        const uint32_t life = 1 + (uint32_t)berth_packing_random_below(&random, 2 * alive);
+        const uint64_t size = (64 + berth_packing_random_below(&random, 64))
+                              << berth_packing_random_below(&random, 6);
         items[i] = (berth_interval){size, (uint32_t)i, (uint32_t)i + life};
     }
     const berth_pack_problem problem = {.intervals = items, .count = count};
