@@ -58,7 +58,7 @@ BERTH_API const char* berth_estimate_text(berth_estimate_kind kind);
     X(frame_bytes,       "largest frame")                                                      \
     X(frame_sum_bytes,   "sum over hits of their frames")                                        \
     X(corner_sum_bytes,  "sum over hits of the frames that the largest shapes of their buckets need") \
-    X(peak_bytes,        "largest peak of a run")                                              \
+    X(peak_bytes,        "largest peak of a run, its symbols rounded up by BERTH_PLAN_QUANTUM") \
     X(lower_bound_bytes, "lower bound of the run with the largest peak")                       \
     X(sum_bytes,         "bytes without any sharing, of the run with the largest peak")        \
     X(pool_bytes,        "most bytes asked of the pool at one time")                           \
