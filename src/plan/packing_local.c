@@ -11,8 +11,8 @@
 #include "base/checked.h"
 #include "plan/packing_random.h"
 
-/// Neighbours looked at in the time of one step.
-#define NEIGHBOURS_PER_STEP 16u
+/// Items looked at in the time of one step.
+#define WORK_PER_STEP 16u
 /// More items than this are not sorted by insertion.
 #define INSERTION_LIMIT 40u
 /// The most changes that the acceptance looks back.
@@ -38,6 +38,7 @@ typedef struct local_search {
     uint32_t* sequence; ///< [movable + 1] from 1
     uint32_t* rank;     ///< [count] place in the sequence; 0: given
     bool* joins;        ///< [count] takes the place of the item before it, where it can
+    bool* stale;        ///< [count] what it was placed among has changed since
     uint64_t* at;       ///< [count] offsets
     uint64_t* kept;     ///< [count] offsets before the change under way
     double late[LATE_MOST];
@@ -132,22 +133,41 @@ static double cost_of(const local_search* self, uint32_t item) {
     return high > self->target ? (double)(high - self->target) : 0;
 }
 
-/// Places the items from rank `from` on. False once the cost is above `limit`, or the budget over.
+static void make_neighbours_stale(local_search* self, uint32_t item) {
+    const berth_packer* packer = self->packer;
+    for (uint32_t k = packer->near_at[item]; k < packer->near_at[item + 1]; k++)
+        self->stale[packer->near[k]] = true;
+}
+
+/// Places the item of rank `rank` again if it is stale. Those placed before it are no longer, so
+/// what becomes stale on the way matters only for those after it. Returns the work.
+static uint32_t refresh(local_search* self, uint32_t rank) {
+    const berth_packer* packer = self->packer;
+    const uint32_t item = self->sequence[rank];
+    if (!self->stale[item]) return 1;
+    const uint64_t offset = choose_offset(self, item, rank);
+    if (offset != self->at[item]) make_neighbours_stale(self, item);
+    self->at[item] = offset;
+    return WORK_PER_STEP + packer->near_at[item + 1] - packer->near_at[item];
+}
+
+/// Places the stale items from rank `from` on, before which there are none. False once the cost is
+/// above `limit`, or the budget over.
 static bool place_from(local_search* self, uint32_t from, double limit) {
     const berth_packer* packer = self->packer;
     double cost = 0;
     for (uint32_t k = 1; k < from; k++)
         cost += cost_of(self, self->sequence[k]);
+    uint64_t work = 0;
     for (uint32_t k = from; k <= self->movable; k++) {
-        const uint32_t item = self->sequence[k];
-        const uint32_t near = packer->near_at[item + 1] - packer->near_at[item];
-        if (!berth_packing_budget_spend(
-                self->budget, 1 + near / NEIGHBOURS_PER_STEP, packer->peak, packer->lower_bound)) {
+        if (work >= WORK_PER_STEP &&
+            !berth_packing_budget_spend(
+                self->budget, work / WORK_PER_STEP, packer->peak, packer->lower_bound)) {
             self->over = true;
             return false;
         }
-        self->at[item] = choose_offset(self, item, k);
-        cost += cost_of(self, item);
+        work = work % WORK_PER_STEP + refresh(self, k);
+        cost += cost_of(self, self->sequence[k]);
         if (cost > limit) return false;
     }
     self->cost = cost;
@@ -172,10 +192,15 @@ static void move(local_search* self, uint32_t from, uint32_t to) {
 }
 
 static void apply(local_search* self, const change* what) {
-    if (what->toggled)
+    memset(self->stale, 0, self->packer->count * sizeof *self->stale);
+    self->stale[what->item] = true;
+    if (what->toggled) {
         self->joins[what->item] = !self->joins[what->item];
-    else
+        self->stale[self->packer->before[what->item]] = true;
+    } else {
         move(self, what->from, what->to);
+        make_neighbours_stale(self, what->item);
+    }
 }
 
 static void take_back(local_search* self, const change* what) {
@@ -239,7 +264,9 @@ static bool propose(local_search* self, uint32_t item, change* out_change) {
 }
 
 static uint32_t first_rank(const change* what) {
-    return what->toggled || what->from < what->to ? what->from : what->to;
+    // Of partners that toggle, either may be the first.
+    if (what->toggled) return 1;
+    return what->from < what->to ? what->from : what->to;
 }
 
 // ---- Runs.
@@ -276,6 +303,7 @@ static bool step(local_search* self, uint64_t turn) {
 
 static void run(local_search* self) {
     const berth_packer* packer = self->packer;
+    memset(self->stale, 1, packer->count * sizeof *self->stale);
     if (!place_from(self, 1, (double)UINT64_MAX * UINT32_MAX)) return;
     take_if_better(self);
     for (uint32_t k = 0; k < self->late_count; k++)
@@ -358,14 +386,16 @@ void berth_packer_search_local(berth_packer* self, berth_packing_budget* budget)
     if (budget->over || self->count == 0 || !berth_packer_find_neighbours(self)) return;
     const size_t n = self->count;
     local_search one = {.packer = self, .budget = budget, .random = budget->options->seed};
-    one.block = berth_host_alloc(
-        self->host, n * 2 * sizeof(uint64_t) + (n * 2 + 1) * sizeof(uint32_t) + n * sizeof(bool));
+    one.block = berth_host_alloc(self->host,
+                                 n * 2 * sizeof(uint64_t) + (n * 2 + 1) * sizeof(uint32_t) +
+                                     n * 2 * sizeof(bool));
     if (one.block == NULL) return;
     one.at = one.block;
     one.kept = one.at + n;
     one.sequence = (uint32_t*)(one.kept + n);
     one.rank = one.sequence + n + 1;
     one.joins = (bool*)(one.rank + n);
+    one.stale = one.joins + n;
     run_all(&one);
     berth_host_free(self->host, one.block);
 }
