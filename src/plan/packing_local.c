@@ -19,6 +19,8 @@
 #define LATE_MOST 256u
 /// Changes without progress after which a run ends, for each item.
 #define PATIENCE 30u
+/// Every other run aims below the best peak by one part in so many of what is above the bound.
+#define TARGET_SHARE 8u
 /// Attempts to find a neighbour of a kind.
 #define LOOKS 8u
 
@@ -369,7 +371,8 @@ static void shake(local_search* self, uint32_t moves) {
 
 static void run_all(local_search* self) {
     const berth_packer* packer = self->packer;
-    for (uint64_t round = 0; !self->over && packer->peak > packer->enough; round++) {
+    for (uint64_t round = 0; !self->over && packer->peak > packer->enough;) {
+        const uint64_t peak = packer->peak;
         if (round % 2 == 0)
             begin_with_best(self);
         else
@@ -378,7 +381,9 @@ static void run_all(local_search* self) {
         if (round > 1) shake(self, (uint32_t)(1 + self->movable / 16));
         self->late_count = 1u << (2 * (round % 5));
         self->target = packer->enough;
+        if (round % 2 == 0) self->target = peak - 1 - (peak - 1 - packer->enough) / TARGET_SHARE;
         run(self);
+        if (packer->peak == peak) round++;
     }
 }
 
