@@ -162,13 +162,18 @@ static void run_skylines(berth_packer* self, berth_packing_budget* budget, uint6
     berth_skyline_destroy(skyline);
 }
 
+/// Pairs of items that a rule looks at.
+static uint64_t pairs_of(const berth_packer* self) {
+    return self->plain ? self->neighbours : (uint64_t)self->count * self->count / 2;
+}
+
 /// The rules from `first` on, in an order that rarely needs the later ones: those of time cost next
 /// to nothing, and the skyline's, the best by far, cut short the others. Work stays close to linear
 /// in the size: a part of very many pairs is left to the first.
 static void run_rules(berth_packer* self, berth_packing_order first, berth_packing_budget* budget) {
     uint64_t slowest_ns = 0;
     berth_packing_budget* timed = has_budget(budget) ? budget : NULL;
-    const uint64_t pairs = self->plain ? self->neighbours : (uint64_t)self->count * self->count / 2;
+    const uint64_t pairs = pairs_of(self);
     for (int k = (int)first; k < BERTH_PACKING_ORDER_COUNT; k++) {
         const berth_packing_order order = (berth_packing_order)k;
         const bool linear = self->plain && k <= BERTH_PACKING_REVERSE_BEST;
@@ -204,6 +209,8 @@ static void try_plain(berth_packer* self,
                       berth_packing_budget* budget) {
     uint32_t joined = UINT32_MAX;
     for (int k = 0; k < BERTH_PACKING_JOIN_COUNT && self->peak > self->enough; k++) {
+        berth_packing_budget_look(budget, self->peak, self->lower_bound);
+        if (budget->over && has_budget(budget)) return;
         berth_packing_merge merge;
         const bool made = berth_packing_merge_init(&merge, self, (berth_packing_joining)k);
         if (made && merge.joined != joined && merge.plain.lower_bound < self->peak) {
@@ -225,7 +232,8 @@ static void run_portfolio(berth_packer* self, berth_packing_budget* budget) {
         return;
     }
     run_order(self, BERTH_PACKING_ONLINE_RECENT, NULL);
-    try_plain(self, run_all_rules, 2, budget);
+    if (has_budget(budget) || pairs_of(self) <= PAIRS_LIMIT)
+        try_plain(self, run_all_rules, 2, budget);
     run_rules(self, BERTH_PACKING_ONLINE_BEST, budget);
 }
 

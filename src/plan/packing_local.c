@@ -313,7 +313,8 @@ static void run(local_search* self) {
     double least = self->cost;
     const uint64_t patience = (uint64_t)PATIENCE * packer->count + 4 * self->late_count;
     for (uint64_t turn = 0, since = 0; since < patience && self->cost > 0 && !self->over; turn++) {
-        (void)berth_packing_budget_spend(self->budget, 1, packer->peak, packer->lower_bound);
+        (void)berth_packing_budget_spend(
+            self->budget, 1 + packer->count / WORK_PER_STEP, packer->peak, packer->lower_bound);
         self->over = self->over || self->budget->over || packer->peak <= packer->enough;
         since++;
         if (step(self, turn) && self->cost < least) {
@@ -361,12 +362,18 @@ static void begin_with_order(local_search* self, uint64_t round) {
     set_sequence(self, self->packer->order, true);
 }
 
-/// Moves some items anywhere.
-static void shake(local_search* self, uint32_t moves) {
-    for (uint32_t k = 0; k < moves; k++)
-        move(self,
-             1 + (uint32_t)berth_packing_random_below(&self->random, self->movable),
-             1 + (uint32_t)berth_packing_random_below(&self->random, self->movable));
+/// Lets some pairs of items, any of them, change places.
+static void shake(local_search* self, uint32_t pairs) {
+    uint32_t* sequence = self->sequence;
+    for (uint32_t k = 0; k < pairs; k++) {
+        const uint64_t a = 1 + berth_packing_random_below(&self->random, self->movable);
+        const uint64_t b = 1 + berth_packing_random_below(&self->random, self->movable);
+        const uint32_t item = sequence[a];
+        sequence[a] = sequence[b];
+        sequence[b] = item;
+        self->rank[sequence[a]] = (uint32_t)a;
+        self->rank[item] = (uint32_t)b;
+    }
 }
 
 static void run_all(local_search* self) {
