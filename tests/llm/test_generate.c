@@ -84,7 +84,7 @@ static outcome* run(const char* variables, const char* arguments) {
 }
 
 /// Asserts that the command ends with `status` and one line on stderr that contains `mention`.
-static void assert_fails(const char* arguments, int status, const char* mention) {
+static void assert_command_fails(const char* arguments, int status, const char* mention) {
     const outcome* o = run("", arguments);
     if (o->status != status || strstr(o->err, mention) == NULL)
         fail_msg("'%s' ended with %d and '%s'", arguments, o->status, o->err);
@@ -115,44 +115,44 @@ static void help_explains_the_options(void** state) {
 
 static void a_wrong_command_line_ends_with_status_2(void** state) {
     (void)state;
-    assert_fails("", 2, "--model");
-    assert_fails(TINY, 2, "--prompt");
-    assert_fails("--nonsense", 2, "--nonsense");
-    assert_fails(TINY "--prompt a --chat b", 2, "exclude each other");
-    assert_fails(TINY "--prompt a extra", 2, "extra");
-    assert_fails(TINY "--prompt a --model b.gguf", 2, "one of --model");
-    assert_fails(TINY "--prompt a -n -3", 2, "-n -3");
-    assert_fails(TINY "--prompt a -n 1e3", 2, "-n 1e3");
-    assert_fails(TINY "--prompt a --plan maybe", 2, "on or off");
-    assert_fails(TINY "--prompt a --kv-type q8", 2, "f32 or f16");
-    assert_fails(TINY "--prompt a --temperature hot", 2, "--temperature hot");
-    assert_fails(TINY "--prompt a --top-p 1.5", 2, "--top-p 1.5");
-    assert_fails(TINY "--prompt a --ctx 0", 2, "--ctx 0");
-    assert_fails("--random=x --prompt a", 2, "--random x");
+    assert_command_fails("", 2, "--model");
+    assert_command_fails(TINY, 2, "--prompt");
+    assert_command_fails("--nonsense", 2, "--nonsense");
+    assert_command_fails(TINY "--prompt a --chat b", 2, "exclude each other");
+    assert_command_fails(TINY "--prompt a extra", 2, "extra");
+    assert_command_fails(TINY "--prompt a --model b.gguf", 2, "one of --model");
+    assert_command_fails(TINY "--prompt a -n -3", 2, "-n -3");
+    assert_command_fails(TINY "--prompt a -n 1e3", 2, "-n 1e3");
+    assert_command_fails(TINY "--prompt a --plan maybe", 2, "on or off");
+    assert_command_fails(TINY "--prompt a --kv-type q8", 2, "f32 or f16");
+    assert_command_fails(TINY "--prompt a --temperature hot", 2, "--temperature hot");
+    assert_command_fails(TINY "--prompt a --top-p 1.5", 2, "--top-p 1.5");
+    assert_command_fails(TINY "--prompt a --ctx 0", 2, "--ctx 0");
+    assert_command_fails("--random=x --prompt a", 2, "--random x");
 }
 
 static void what_cannot_be_done_is_one_line_and_status_1(void** state) {
     (void)state;
-    assert_fails("--model nowhere.gguf --prompt a", 1, "nowhere.gguf");
+    assert_command_fails("--model nowhere.gguf --prompt a", 1, "nowhere.gguf");
     write_file("broken.gguf", "GGUF and then nothing");
-    assert_fails("--model broken.gguf --prompt a", 1, "berth-generate: ");
-    assert_fails(TINY "--prompts nowhere", 1, "nowhere");
+    assert_command_fails("--model broken.gguf --prompt a", 1, "berth-generate: ");
+    assert_command_fails(TINY "--prompts nowhere", 1, "nowhere");
     write_file("empty.txt", "\n\n");
-    assert_fails(TINY "--prompts empty.txt", 1, "empty.txt");
-    assert_fails(TINY "--tokens '1 x'", 1, "\"x\"");
-    assert_fails(TINY "--tokens ''", 1, "--tokens");
-    assert_fails(TINY "--tokens '1 99999'", 1, "99999");
-    assert_fails(TINY "--prompt a --ctx 100000", 1, "100000");
-    assert_fails(TINY "--prompt 'longer than that' --ctx 4", 1, "context of 4");
-    assert_fails(TINY "--prompt a --threads many", 1, "THREADS");
-    assert_fails(TINY "--prompt a --memory lots", 1, "MEMORY");
+    assert_command_fails(TINY "--prompts empty.txt", 1, "empty.txt");
+    assert_command_fails(TINY "--tokens '1 x'", 1, "\"x\"");
+    assert_command_fails(TINY "--tokens ''", 1, "--tokens");
+    assert_command_fails(TINY "--tokens '1 99999'", 1, "99999");
+    assert_command_fails(TINY "--prompt a --ctx 100000", 1, "100000");
+    assert_command_fails(TINY "--prompt 'longer than that' --ctx 4", 1, "context of 4");
+    assert_command_fails(TINY "--prompt a --threads many", 1, "THREADS");
+    assert_command_fails(TINY "--prompt a --memory lots", 1, "MEMORY");
 }
 
 static void output_that_cannot_be_written_is_status_1(void** state) {
     (void)state;
-    assert_fails(TINY "--prompt a -n 1 --logits /dev/full", 1, "/dev/full");
-    assert_fails(TINY "--prompt a -n 1 --json /dev/full", 1, "/dev/full");
-    assert_fails(TINY "--prompt a -n 1 >/dev/full", 1, "stdout");
+    assert_command_fails(TINY "--prompt a -n 1 --logits /dev/full", 1, "/dev/full");
+    assert_command_fails(TINY "--prompt a -n 1 --json /dev/full", 1, "/dev/full");
+    assert_command_fails(TINY "--prompt a -n 1 >/dev/full", 1, "stdout");
 }
 
 static void the_answer_does_not_depend_on_how_it_is_computed(void** state) {
