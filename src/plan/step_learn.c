@@ -41,6 +41,17 @@ static uint32_t least_recent(const berth_step_model* model) {
     return oldest;
 }
 
+static void tell_short(berth_step_model* model, uint64_t bytes) {
+    if (model->is_short) return;
+    model->is_short = true;
+    berth_log_line(BERTH_LOG_WARN,
+                   "step %.120s: its %u paths take %llu bytes, more than the plan cache holds; "
+                   "those taken last are kept (BERTH_PLAN_CACHE_BYTES)",
+                   model->name,
+                   model->path_count,
+                   (unsigned long long)bytes);
+}
+
 void berth_step_model_settle_bytes(berth_step_model* model) {
     uint64_t bytes = berth_step_model_path_bytes(model);
     while (bytes > model->policy.cache_bytes) {
@@ -51,6 +62,8 @@ void berth_step_model_settle_bytes(berth_step_model* model) {
                 "not planned",
                 model->name,
                 (unsigned long long)bytes);
+        else
+            tell_short(model, bytes);
         berth_step_model_forget_path(model, least_recent(model));
         bytes = berth_step_model_path_bytes(model);
     }

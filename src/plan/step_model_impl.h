@@ -53,6 +53,7 @@ struct berth_step_model {
     uint64_t promote_after; ///< by `clock`
     uint64_t promote_gap;
     bool told_full; ///< said that there are more paths than may be known
+    bool is_short;  ///< paths in use had to go for want of cache, and that was said
     bool unshared;  ///< for want of memory, paths do not agree on the deaths of what they share
     berth_plan_cache cache;
     berth_plan_workspace workspace;

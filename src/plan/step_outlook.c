@@ -145,7 +145,7 @@ static void note_others(const berth_step_model* model,
                         berth_outlook* outlook) {
     // a path that found no place among those known may be taken too
     const bool is_full = model->told_full && model->path_count == model->policy.max_paths;
-    if (is_full) weaken(outlook, BERTH_ESTIMATE_OBSERVED);
+    if (is_full || model->is_short) weaken(outlook, BERTH_ESTIMATE_OBSERVED);
     bool others = list->left_out;
     for (uint32_t rank = 0; rank < model->path_count && !others; rank++) {
         const berth_known_path* path = &model->paths[rank];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps that take several paths: a tree, planned so that a replay may change from one to another.
+#include <stdio.h>
+
 #include "step_kit.h"
 
 #include "base/log.h"
@@ -315,6 +317,32 @@ static void paths_beyond_the_limit_leave_nothing_to_promise(void** state) {
     close_fixture(&f);
 }
 
+static char said[512];
+
+static void note_line(void* self, berth_log_level level, const char* text) {
+    (void)self;
+    if (level == BERTH_LOG_WARN) snprintf(said, sizeof said, "%s", text);
+}
+
+static void paths_that_the_cache_cannot_hold_are_told_of_and_not_promised(void** state) {
+    (void)state;
+    berth_plan_policy policy = default_policy();
+    policy.cache_bytes = 24000;
+    fixture f = open_fixture(&policy);
+    said[0] = '\0';
+    berth_log_set_callback(note_line, NULL);
+    step_outcome outcome = {.kind = BERTH_ESTIMATE_UNKNOWN};
+    for (int64_t run = 0; run < 8; run++) {
+        tape_chain(&f.tape, 10, 100, 50, (uint32_t)(run / 2 % 2));
+        outcome = run_at(&f, 10);
+    }
+    berth_log_set_callback(NULL, NULL);
+    assert_int_equal(counters_of(f.model).paths, 1);
+    assert_int_equal(outcome.kind, BERTH_ESTIMATE_OBSERVED);
+    assert_non_null(strstr(said, "step routed: its 2 paths take "));
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strictly_alternating_paths_are_hits),
@@ -327,6 +355,7 @@ int main(void) {
         cmocka_unit_test(any_tree_is_placed_alike_on_what_its_paths_share),
         cmocka_unit_test(what_a_path_needs_where_it_was_never_seen_is_not_promised),
         cmocka_unit_test(paths_beyond_the_limit_leave_nothing_to_promise),
+        cmocka_unit_test(paths_that_the_cache_cannot_hold_are_told_of_and_not_promised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
