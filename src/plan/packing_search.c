@@ -17,8 +17,10 @@
 #define SHUFFLE_SHARE 10u
 /// A peak that is further above the bound than this share of it is far away.
 #define FAR_SHARE 4u
-/// Runs after which the bound is seldom tried any more.
-#define HOPEFUL_RUNS 2048u
+/// Steps after which the bound is seldom tried any more.
+#define HOPEFUL_STEPS (UINT64_C(1) << 21)
+/// From then on, runs at a capacity between are so many times as long.
+#define LONG_RUN 16u
 
 typedef struct search {
     berth_packer* packer;
@@ -27,7 +29,8 @@ typedef struct search {
     berth_packing_tree tree;
     uint64_t random; ///< state
     uint64_t round;
-    double share; ///< of the way from the bound to the best peak, for the runs between
+    uint64_t hopeful_until; ///< in steps of the budget
+    double share;           ///< of the way from the bound to the best peak, for the runs between
 } search;
 
 // ---- Orders of items.
@@ -93,12 +96,14 @@ static void set_order(search* self, base_order order, bool shuffled) {
 
 // ---- Runs.
 
+static bool is_hopeful(const search* self) { return self->budget->steps < self->hopeful_until; }
+
 /// Every fourth run tries a capacity between the bound and the best peak, every second one as long
 /// as that is far away, and three of four once there is little hope; the others try the bound.
 static bool is_between(const search* self) {
     const uint64_t bound = self->packer->lower_bound;
     if (self->packer->peak - bound > bound / FAR_SHARE) return self->round % 2 == 1;
-    return (self->round % 4 == 1) != (self->round >= HOPEFUL_RUNS);
+    return (self->round % 4 == 1) == is_hopeful(self);
 }
 
 /// The capacity of the next run, in units; below the best peak, and at least the bound.
@@ -147,13 +152,15 @@ static void run_all(search* self) {
     const berth_packer* packer = self->packer;
     self->share = 0.5;
     self->random = self->budget->options->seed;
+    self->hopeful_until = self->budget->steps + HOPEFUL_STEPS;
     while (packer->peak > packer->enough && packer->peak > packer->lower_bound &&
            !self->budget->over) {
         const bool between = is_between(self);
         self->tree.capacity = choose_capacity(self, between);
         set_order(
             self, (base_order)(self->round % BASE_ORDER_COUNT), self->round >= BASE_ORDER_COUNT);
-        const uint64_t limit = SHORTEST_RUN * luby(self->round);
+        const uint64_t longer = between && !is_hopeful(self) ? LONG_RUN : 1;
+        const uint64_t limit = SHORTEST_RUN * luby(self->round) * longer;
         const berth_packing_outcome outcome =
             berth_packing_tree_run(&self->tree, limit, self->budget, packer);
         if (outcome == BERTH_PACKING_NO_MEMORY) return;

@@ -8,6 +8,8 @@
 
 /// Entries of lists that are looked through in the time of one step.
 #define WORK_PER_STEP 256u
+/// Makes the number of choices count less where there are few.
+#define CHOICES_MORE 2u
 
 // ---- Memory.
 
@@ -234,15 +236,29 @@ static bool lift(berth_packing_tree* self, uint32_t section, int64_t floor) {
     return fits_above_lowest(self);
 }
 
-/// How soon a section should be decided: the less slack, and the more failures it has shown, the
-/// sooner. Smaller is sooner.
-static double urgency(const berth_packing_tree* self, uint32_t section) {
+/// Items that may lie on the floor of a section.
+static uint32_t count_choices(berth_packing_tree* self, uint32_t section) {
+    const berth_packing_sections* sections = self->sections;
+    const int64_t floor = self->floor[section];
+    uint32_t count = 0;
+    for (uint32_t k = sections->at[section]; k < sections->at[section + 1]; k++) {
+        const uint32_t item = self->members[k];
+        count += self->low[item] == floor && is_open(self, item);
+    }
+    self->work += sections->at[section + 1] - sections->at[section];
+    return count;
+}
+
+/// How soon a section should be decided: the less slack, the fewer choices, and the more failures
+/// it has shown, the sooner. Smaller is sooner.
+static double urgency(berth_packing_tree* self, uint32_t section) {
     const int64_t slack = self->capacity - self->floor[section] - self->rest[section];
-    return ((double)slack + 1) / self->trouble[section];
+    const uint32_t choices = count_choices(self, section) + (slack > 0);
+    return ((double)slack + 1) * (double)(choices + CHOICES_MORE) / self->trouble[section];
 }
 
 /// The section to be decided next. None: everything is placed.
-static uint32_t choose_section(const berth_packing_tree* self) {
+static uint32_t choose_section(berth_packing_tree* self) {
     const uint32_t count = self->sections->count;
     uint32_t chosen = BERTH_PACKER_NONE;
     double best = 0;
