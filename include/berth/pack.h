@@ -118,7 +118,8 @@ typedef struct berth_pack_verdict {
 } berth_pack_verdict;
 
 /// Checks `offsets` [count] with code that shares nothing with berth_pack().
-/// Errors:  as berth_pack() for the problem itself; then `*out_verdict` is zero.
+/// Errors:  as berth_pack() for the problem itself, but sizes may sum to anything; then
+///          `*out_verdict` is zero.
 /// Threads: any.
 /// Cost:    O(count * (log count + buffers alive at a time)).
 BERTH_API BERTH_NODISCARD berth_status berth_pack_verify(const berth_pack_problem* problem,

@@ -209,8 +209,10 @@ static void try_plain(berth_packer* self,
                       berth_packing_budget* budget) {
     uint32_t joined = UINT32_MAX;
     for (int k = 0; k < BERTH_PACKING_JOIN_COUNT && self->peak > self->enough; k++) {
-        berth_packing_budget_look(budget, self->peak, self->lower_bound);
-        if (budget->over && has_budget(budget)) return;
+        if (self->peak != UINT64_MAX) { // there has to be a packing, whatever it costs
+            berth_packing_budget_look(budget, self->peak, self->lower_bound);
+            if (budget->over && has_budget(budget)) return;
+        }
         berth_packing_merge merge;
         const bool made = berth_packing_merge_init(&merge, self, (berth_packing_joining)k);
         if (made && merge.joined != joined && merge.plain.lower_bound < self->peak) {
@@ -231,9 +233,12 @@ static void run_portfolio(berth_packer* self, berth_packing_budget* budget) {
         run_all_rules(self, budget);
         return;
     }
-    run_order(self, BERTH_PACKING_ONLINE_RECENT, NULL);
-    if (has_budget(budget) || pairs_of(self) <= PAIRS_LIMIT)
+    // Where very many meet, the plain rules are fast, and what they find may have to do.
+    const bool crowded = self->neighbours > SEQUENCE_PAIRS;
+    if (!crowded) run_order(self, BERTH_PACKING_ONLINE_RECENT, NULL);
+    if (crowded || has_budget(budget) || pairs_of(self) <= PAIRS_LIMIT)
         try_plain(self, run_all_rules, 2, budget);
+    if (self->peak == UINT64_MAX) run_order(self, BERTH_PACKING_ONLINE_RECENT, NULL);
     run_rules(self, BERTH_PACKING_ONLINE_BEST, budget);
 }
 

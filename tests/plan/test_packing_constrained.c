@@ -2,6 +2,9 @@
 // Packing with alignments, given offsets, buffers that share with nobody and pairs in place.
 #include "kit/test.h"
 
+#include <stdlib.h>
+
+#include "base/checked.h"
 #include "base/host.h"
 #include "kit/failing_host.h"
 #include "kit/random.h"
@@ -136,6 +139,41 @@ static void sizes_over_4_gib_keep_their_own_alignment(void** state) {
     assert_int_equal(offsets[2] % alignments[2], 0);
 }
 
+static int by_first(const void* a, const void* b) {
+    const uint64_t x = *(const uint64_t*)a;
+    const uint64_t y = *(const uint64_t*)b;
+    return (x > y) - (x < y);
+}
+
+/// Looking at each pair of them would take minutes.
+static void a_hundred_thousand_aligned_buffers_that_all_meet_are_packed(void** state) {
+    (void)state;
+    enum { COUNT = 100000 };
+    static berth_interval intervals[COUNT];
+    static uint64_t alignments[COUNT], offsets[COUNT], places[COUNT][2];
+    test_random random = test_random_make(11);
+    uint64_t padded = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        intervals[i] = (berth_interval){1 + test_random_below(&random, 100000), 0, 9};
+        alignments[i] = UINT64_C(1) << test_random_below(&random, 10);
+        padded += berth_round_up(intervals[i].size, 512);
+    }
+    const berth_pack_problem problem = {
+        .intervals = intervals, .count = COUNT, .alignments = alignments};
+    berth_pack_result result;
+    assert_ok(berth_pack(&problem, NULL, offsets, &result));
+    assert_true(result.peak >= result.lower_bound && result.peak <= padded);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(offsets[i] % alignments[i], 0);
+        places[i][0] = offsets[i];
+        places[i][1] = offsets[i] + intervals[i].size;
+    }
+    qsort(places, COUNT, sizeof places[0], by_first);
+    for (uint32_t i = 1; i < COUNT; i++)
+        assert_true(places[i - 1][1] <= places[i][0]);
+    assert_int_equal(places[COUNT - 1][1], result.peak);
+}
+
 static void wishes_that_cannot_be_met_are_named_errors(void** state) {
     (void)state;
     const berth_interval items[] = {{8, 0, 4}, {8, 3, 6}, {8, 5, 7}};
@@ -222,6 +260,7 @@ int main(void) {
         cmocka_unit_test(a_buffer_that_shares_with_nobody_keeps_its_bytes_for_good),
         cmocka_unit_test(given_offsets_are_kept_and_filled_around),
         cmocka_unit_test(sizes_over_4_gib_keep_their_own_alignment),
+        cmocka_unit_test(a_hundred_thousand_aligned_buffers_that_all_meet_are_packed),
         cmocka_unit_test(wishes_that_cannot_be_met_are_named_errors),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
