@@ -56,16 +56,22 @@ static void end(berth_home* home) {
     destroy(context);
 }
 
+static bool try_lock_home(void* home) { return berth_home_try_lock(home); }
+static void unlock_home(void* home) { berth_home_unlock(home); }
+
 static berth_status set_up(berth_context* context) {
     berth_runtime* runtime = context->runtime;
     berth_home* home = &context->home;
     BERTH_TRY(berth_stream_create(runtime->device, &home->stream));
     const bool is_system = runtime->mode == BERTH_MODE_SYSTEM;
-    BERTH_TRY(berth_pool_create(home->host,
-                                runtime->store,
-                                home->stream,
-                                is_system ? &runtime->bypass : NULL,
-                                &home->pool));
+    const berth_pool_config pool = {
+        .host = home->host,
+        .store = runtime->store,
+        .stream = home->stream,
+        .bypass = is_system ? &runtime->bypass : NULL,
+        .guard = {.self = home, .try_lock = try_lock_home, .unlock = unlock_home},
+    };
+    BERTH_TRY(berth_pool_create(&pool, &home->pool));
     return berth_arena_create(home->host, runtime->store, home->stream, &home->arena);
 }
 

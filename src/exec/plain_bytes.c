@@ -20,7 +20,8 @@ static berth_status take(berth_context* context, uint64_t bytes, void** out_data
     berth_block block;
     BERTH_TRY(berth_address_map_reserve_one(&context->plain_bytes, home->host));
     // blocks without bytes may share an address
-    BERTH_TRY(berth_pool_take(home->pool, bytes > 0 ? bytes : 1, NULL, &block));
+    BERTH_TRY(berth_pool_take(
+        home->pool, &(berth_pool_request){.size_bytes = bytes > 0 ? bytes : 1}, &block));
     if (berth_device_is_async(home->stream->device)) {
         // pending work may still write where the last owner was, and the host waits for no stream
         const berth_status status = berth_stream_synchronize(home->stream);

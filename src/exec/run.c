@@ -233,7 +233,10 @@ berth_status berth_temporary_take(
             berth_run_planned_address(&context->home, run, run->next_value, out->rounded_bytes);
     if (out->data == NULL && (flags & BERTH_VALUE_FRAME) == 0) {
         BERTH_TRY(berth_pool_take(
-            context->home.pool, bytes, run != NULL ? &run->reservation : NULL, &out->block));
+            context->home.pool,
+            &(berth_pool_request){.size_bytes = bytes,
+                                  .reservation = run != NULL ? &run->reservation : NULL},
+            &out->block));
         out->data = out->block.data;
         out->is_from_pool = true;
     } else if (out->data != NULL && context->home.poisons) {
@@ -333,8 +336,10 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
     berth_storage_lock(storage);
     const bool may_move = atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
     berth_block block;
-    if (may_move &&
-        berth_pool_take(home->pool, storage->size_bytes, &run->reservation, &block) == BERTH_OK) {
+    if (may_move && berth_pool_take(home->pool,
+                                    &(berth_pool_request){.size_bytes = storage->size_bytes,
+                                                          .reservation = &run->reservation},
+                                    &block) == BERTH_OK) {
         if (berth_stream_copy(home->stream,
                               block.data,
                               storage->data,

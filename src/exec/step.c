@@ -224,7 +224,9 @@ static berth_status warm_pool(berth_context* context, const berth_placement* pla
     uint32_t taken = 0;
     for (uint32_t v = 0; v < values && status == BERTH_OK; ++v) {
         if (placement->places[v].offset != BERTH_PLACE_POOL) continue;
-        status = berth_pool_take(home->pool, placement->places[v].bytes, NULL, &blocks[taken]);
+        status = berth_pool_take(home->pool,
+                                 &(berth_pool_request){.size_bytes = placement->places[v].bytes},
+                                 &blocks[taken]);
         taken += status == BERTH_OK;
     }
     while (taken > 0)

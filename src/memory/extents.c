@@ -208,6 +208,7 @@ berth_extent_id berth_extents_set(berth_extents* extents,
     extents->bytes[state] += extent->size;
     extent->state = state;
     extent->ticket = ticket;
+    extent->movable = NULL;
     if (bins_of(extents, state) == NULL) return id;
     const berth_extent_id after = extent->after;
     if (after != 0 && berth_extents_at(extents, after)->state == state) {

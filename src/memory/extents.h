@@ -11,6 +11,7 @@
 
 #include "base/host.h"
 #include "base/vec.h"
+#include "memory/movable.h"
 
 #include <stdbool.h>
 
@@ -35,6 +36,7 @@ typedef struct berth_extent {
     berth_extent_id before, after;         ///< neighbours in the region; 0 at its ends
     berth_extent_id bin_before, bin_after; ///< in the bin, or the list of spare records
     uint32_t region;                       ///< of the pool's list
+    berth_movable* movable;                ///< USED: who can follow a move; NULL: nobody
     uint64_t visit;                        ///< the last walk that passed this extent over
     berth_extent_state state;
 } berth_extent;

@@ -4,15 +4,28 @@
 #ifndef BERTH_MEMORY_POOL_H
 #define BERTH_MEMORY_POOL_H
 
+#include "memory/movable.h"
 #include "memory/page_store.h"
 
 typedef struct berth_pool berth_pool;
+
+/// What a pool is told of a block before it chooses its place.
+typedef struct berth_pool_request {
+    uint64_t size_bytes;
+    /// Names the place in the program that asks: blocks of one site live about equally long.
+    /// 0: unknown.
+    uint64_t site;
+    berth_movable* movable;         ///< the block's owner, if it can follow a move; may be NULL
+    berth_reservation* reservation; ///< granules to be mapped are drawn from it first; may be NULL
+} berth_pool_request;
 
 /// Memory taken from a pool: `data` is aligned to BERTH_ALIGNMENT; never NULL, also for 0 bytes.
 typedef struct berth_block {
     unsigned char* data;
     uint64_t size_bytes; ///< as asked for
     uint64_t handle;     ///< the pool's
+    uint32_t site;       ///< the pool's number of the request's site; 0: not to be learned from
+    uint32_t born;       ///< takes of the pool before this one, modulo 2^32
 } berth_block;
 
 /// Bypass of everything: each block comes straight from this pair (host-accessible devices only).
@@ -33,22 +46,34 @@ typedef struct berth_pool_stats {
     uint64_t reuses; ///< takes that mapped nothing
 } berth_pool_stats;
 
-/// `stream` is the one that uses the blocks; borrowed. `bypass` NULL: the pool proper; else copied.
-BERTH_NODISCARD berth_status berth_pool_create(const berth_host* host,
-                                               berth_store* store,
-                                               berth_stream* stream,
-                                               const berth_pool_bypass* bypass,
+/// The lock that whoever takes and gives holds (a context's). Other threads try it where they want
+/// what only its holder may touch. A guard without functions is always free: a pool of one thread.
+typedef struct berth_pool_guard {
+    void* self;
+    bool (*try_lock)(void* self);
+    void (*unlock)(void* self);
+} berth_pool_guard;
+
+/// What a pool is made of. All pointers are borrowed and outlive it.
+typedef struct berth_pool_config {
+    const berth_host* host;
+    berth_store* store;
+    berth_stream* stream;            ///< the one that uses the blocks
+    const berth_pool_bypass* bypass; ///< NULL: the pool proper; else copied
+    berth_pool_guard guard;
+} berth_pool_config;
+
+/// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory).
+BERTH_NODISCARD berth_status berth_pool_create(const berth_pool_config* config,
                                                berth_pool** out_pool);
 /// Accepts NULL. All blocks have been given back. Waits for the stream's work.
 void berth_pool_destroy(berth_pool* pool);
 
-/// Takes `size` bytes; granules that must be mapped are drawn from `reservation` (may be NULL)
-/// first. May block once before it refuses: on an asynchronous device it waits for all work of the
-/// stream and looks again, as pending work keeps free granules from being moved or given back.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing changed.
+/// Takes a block. May block once before it refuses: on an asynchronous device it waits for all work
+/// of the stream and looks again, as pending work keeps free granules from being moved or given
+/// back. Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing changed.
 BERTH_NODISCARD berth_status berth_pool_take(berth_pool* pool,
-                                             uint64_t size,
-                                             berth_reservation* reservation,
+                                             const berth_pool_request* request,
                                              berth_block* out_block);
 /// Gives a block back; later work of the pool's stream may use it at once. Whoever lets another
 /// stream use a block makes the pool's stream wait for that use first (berth_stream_wait_stream).

@@ -28,6 +28,7 @@ struct berth_pool {
     const berth_host* host;
     berth_store* store;
     berth_stream* stream;
+    berth_pool_guard guard;
     uint64_t granule_bytes;
     uint64_t capacity_bytes; ///< the store's
     bool is_async;
@@ -49,12 +50,39 @@ struct berth_pool {
     uint64_t maps; ///< takes that mapped something
 };
 
+// A block's handle is 0 (it has no bytes), a slab's slot shifted left with the lowest bit set, or
+// an extent's id shifted left.
+static inline bool berth_pool_is_slot(uint64_t handle) { return (handle & 1u) != 0; }
+
+static inline void* berth_pool_address(uint64_t start) { return (void*)(uintptr_t)start; }
+
 // All below: the lock is held before and after; functions marked "unlocks" let go of it in between.
 
 /// Marks memory as out of bounds for sanitizers, where no enqueued work can still come to it.
 void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size);
 /// Makes `id` FREE (poisoned where sanitizers look) and joins it with its neighbours.
 berth_extent_id berth_pool_free_extent(berth_pool* pool, berth_extent_id id, uint64_t ticket);
+
+// pool_place.c
+
+/// An extent of `size` bytes at a multiple of `alignment`, USED, for a block or a slab. Unlocks.
+BERTH_NODISCARD berth_status berth_pool_take_extent(berth_pool* pool,
+                                                    uint64_t size,
+                                                    uint64_t alignment,
+                                                    berth_reservation* reservation,
+                                                    berth_extent_id* out_id);
+/// A block with an extent of its own. Unlocks.
+BERTH_NODISCARD berth_status berth_pool_take_large(berth_pool* pool,
+                                                   const berth_pool_request* request,
+                                                   berth_block* out_block);
+
+// pool_small.c
+
+/// A block in a slab. Unlocks.
+BERTH_NODISCARD berth_status berth_pool_take_small(berth_pool* pool,
+                                                   const berth_pool_request* request,
+                                                   berth_block* out_block);
+void berth_pool_give_slot(berth_pool* pool, const berth_block* block);
 /// Turns empty slabs back into free extents.
 void berth_pool_flush_slabs(berth_pool* pool);
 

@@ -48,9 +48,26 @@ void berth_slabs_init(berth_slabs* slabs, const berth_host* host, uint64_t granu
     }
 }
 
-void berth_slabs_fini(berth_slabs* slabs) { berth_slab_vec_fini(&slabs->records, slabs->host); }
+void berth_slabs_fini(berth_slabs* slabs) {
+    for (size_t i = 1; i < slabs->records.count; i++)
+        berth_host_free(slabs->host, slabs->records.items[i].movables);
+    berth_host_free(slabs->host, slabs->spare_movables);
+    berth_slab_vec_fini(&slabs->records, slabs->host);
+}
 
-berth_status berth_slabs_prepare(berth_slabs* slabs) {
+static berth_status prepare_movables(berth_slabs* slabs, uint32_t slots) {
+    if (slabs->spare_slots >= slots) return BERTH_OK;
+    berth_movable** movables = berth_host_calloc(slabs->host, slots, sizeof(berth_movable*));
+    if (movables == NULL)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a pool's slab");
+    berth_host_free(slabs->host, slabs->spare_movables);
+    slabs->spare_movables = movables;
+    slabs->spare_slots = slots;
+    return BERTH_OK;
+}
+
+berth_status berth_slabs_prepare(berth_slabs* slabs, uint32_t size_class) {
+    BERTH_TRY(prepare_movables(slabs, slabs->classes[size_class].slot_count));
     while (slabs->spare == 0) {
         const size_t next = slabs->records.count;
         if (next >= UINT32_MAX)
@@ -93,7 +110,10 @@ berth_slab_id berth_slabs_add(berth_slabs* slabs,
     *slab = (berth_slab){.start = start,
                          .free_count = geometry->slot_count,
                          .size_class = size_class,
+                         .movables = slabs->spare_movables,
                          .extent = extent};
+    slabs->spare_movables = NULL;
+    slabs->spare_slots = 0;
     for (uint32_t i = 0; i < geometry->slot_count; i++)
         slab->free_slots[i / 64] |= UINT64_C(1) << (i % 64);
     list_insert(slabs, id);
@@ -102,17 +122,33 @@ berth_slab_id berth_slabs_add(berth_slabs* slabs,
     return id;
 }
 
+/// Keeps the longer of the array and the spare one, as the spare one. (An array may be longer than
+/// `slots`, which is what is known of it.)
+static void keep_movables(berth_slabs* slabs, berth_movable** movables, uint32_t slots) {
+    if (slots <= slabs->spare_slots) {
+        berth_host_free(slabs->host, movables);
+        return;
+    }
+    berth_host_free(slabs->host, slabs->spare_movables);
+    slabs->spare_movables = movables;
+    slabs->spare_slots = slots;
+}
+
 void berth_slabs_remove(berth_slabs* slabs, berth_slab_id id) {
     BERTH_CHECK(2, berth_slabs_is_empty(slabs, id));
     list_remove(slabs, id);
     berth_slab* slab = berth_slabs_at(slabs, id);
     slabs->empty_count--;
     slabs->slab_bytes -= slabs->classes[slab->size_class].slab_bytes;
+    keep_movables(slabs, slab->movables, slabs->classes[slab->size_class].slot_count);
     *slab = (berth_slab){.after = slabs->spare};
     slabs->spare = id;
 }
 
-uint64_t berth_slabs_take(berth_slabs* slabs, uint32_t size_class, uint64_t* out_handle) {
+uint64_t berth_slabs_take(berth_slabs* slabs,
+                          uint32_t size_class,
+                          berth_movable* movable,
+                          uint64_t* out_handle) {
     const berth_slab_class* geometry = &slabs->classes[size_class];
     const berth_slab_id id = geometry->head;
     BERTH_CHECK(2, id != 0);
@@ -124,6 +160,7 @@ uint64_t berth_slabs_take(berth_slabs* slabs, uint32_t size_class, uint64_t* out
     slab->free_slots[word] &= slab->free_slots[word] - 1;
     if (slab->free_count == geometry->slot_count) slabs->empty_count--;
     if (--slab->free_count == 0) list_remove(slabs, id);
+    slab->movables[slot] = movable;
     slabs->used_bytes += geometry->slot_bytes;
     *out_handle = (uint64_t)id * BERTH_SLAB_SLOTS + slot;
     return slab->start + slot * geometry->slot_bytes;
@@ -140,6 +177,7 @@ berth_slab_id berth_slabs_give(berth_slabs* slabs, uint64_t handle) {
     slab->free_slots[slot / 64] |= bit;
     if (slab->free_count++ == 0) list_insert(slabs, id);
     if (slab->free_count == geometry->slot_count) slabs->empty_count++;
+    slab->movables[slot] = NULL;
     slabs->used_bytes -= geometry->slot_bytes;
     return id;
 }

@@ -10,6 +10,7 @@
 
 #include "base/host.h"
 #include "base/vec.h"
+#include "memory/movable.h"
 
 #include <stdbool.h>
 
@@ -24,6 +25,7 @@ typedef struct berth_slab {
     uint64_t free_slots[BERTH_SLAB_SLOTS / 64]; ///< a bit for each
     uint32_t free_count;
     uint32_t size_class;
+    berth_movable** movables;    ///< [slot_count], of the used slots; NULL: does not move
     uint32_t extent;             ///< the pool's stretch of memory under it; 0 in spare records
     berth_slab_id before, after; ///< in the list of its class, or of spare records
 } berth_slab;
@@ -43,6 +45,8 @@ typedef struct berth_slabs {
     const berth_host* host; ///< borrowed
     berth_slab_vec records; ///< record 0 is never a slab
     berth_slab_id spare;
+    berth_movable** spare_movables; ///< for the next slab; [spare_slots], or NULL
+    uint32_t spare_slots;
     uint64_t max_bytes;   ///< larger requests are not for slabs
     uint64_t empty_count; ///< slabs without a used slot
     uint64_t used_bytes;  ///< in used slots
@@ -65,9 +69,9 @@ static inline berth_slab* berth_slabs_at(const berth_slabs* slabs, berth_slab_id
     return &slabs->records.items[id];
 }
 
-/// Makes sure that there is a spare record. Fails only for want of host memory.
-BERTH_NODISCARD berth_status berth_slabs_prepare(berth_slabs* slabs);
-/// Adds an empty slab over memory at `start`. Needs a spare record.
+/// Makes sure that a slab of the class can be added. Fails only for want of host memory.
+BERTH_NODISCARD berth_status berth_slabs_prepare(berth_slabs* slabs, uint32_t size_class);
+/// Adds an empty slab over memory at `start`, for which prepare was the last call.
 berth_slab_id berth_slabs_add(berth_slabs* slabs,
                               uint32_t size_class,
                               uint64_t start,
@@ -75,8 +79,12 @@ berth_slab_id berth_slabs_add(berth_slabs* slabs,
 /// Forgets an empty slab.
 void berth_slabs_remove(berth_slabs* slabs, berth_slab_id id);
 
-/// Takes a slot of the class's first slab; there is one. Returns its address.
-uint64_t berth_slabs_take(berth_slabs* slabs, uint32_t size_class, uint64_t* out_handle);
+/// Takes a slot of the class's first slab for `movable` (may be NULL); there is one. Returns its
+/// address.
+uint64_t berth_slabs_take(berth_slabs* slabs,
+                          uint32_t size_class,
+                          berth_movable* movable,
+                          uint64_t* out_handle);
 /// Gives a slot back; returns its slab, which may be empty now.
 berth_slab_id berth_slabs_give(berth_slabs* slabs, uint64_t handle);
 /// Bytes of the slot that `handle` names.

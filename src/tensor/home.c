@@ -77,7 +77,10 @@ berth_status berth_home_refill_storages(berth_home* home) {
 berth_status berth_storage_take_from_pool(berth_home* home,
                                           berth_storage* storage,
                                           berth_reservation* reservation) {
-    BERTH_TRY(berth_pool_take(home->pool, storage->size_bytes, reservation, &storage->block));
+    BERTH_TRY(berth_pool_take(
+        home->pool,
+        &(berth_pool_request){.size_bytes = storage->size_bytes, .reservation = reservation},
+        &storage->block));
     storage->data = storage->block.data;
     storage->kind = BERTH_STORAGE_POOL;
     storage->is_special = true;

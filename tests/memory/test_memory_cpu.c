@@ -28,7 +28,9 @@ static int setup(void** state) {
     assert_ok(berth_cpu_device_create(host, &options, &kit->device));
     assert_ok(berth_stream_create(kit->device, &kit->stream));
     assert_ok(berth_store_create(host, kit->device, CAPACITY, &kit->store));
-    assert_ok(berth_pool_create(host, kit->store, kit->stream, NULL, &kit->pool));
+    assert_ok(berth_pool_create(
+        &(berth_pool_config){.host = host, .store = kit->store, .stream = kit->stream},
+        &kit->pool));
     assert_ok(berth_arena_create(host, kit->store, kit->stream, &kit->arena));
     kit->granule = kit->device->granule_bytes;
     *state = kit;
@@ -70,7 +72,8 @@ static void free_memory_of_the_pool_is_out_of_bounds(void** state) {
     const uint64_t sizes[] = {100, 5000, 100000, 3 << 20, 20 << 20};
     for (size_t i = 0; i < 5; i++) {
         berth_block block;
-        assert_ok(berth_pool_take(kit->pool, sizes[i], NULL, &block));
+        assert_ok(
+            berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = sizes[i]}, &block));
         memset(block.data, 1, sizes[i]);
         assert_true(is_open(block.data) && is_open(block.data + sizes[i] - 1));
         if (sizes[i] % 64 != 0) assert_true(is_poisoned(block.data + sizes[i]));
@@ -122,7 +125,7 @@ static void frames_and_blocks_lend_each_other_idle_memory(void** state) {
     const uint64_t most = CAPACITY - 4 * kit->granule;
     for (int i = 0; i < 3; i++) {
         berth_block block;
-        assert_ok(berth_pool_take(kit->pool, most, NULL, &block));
+        assert_ok(berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = most}, &block));
         memset(block.data, 1, most);
         berth_pool_give(kit->pool, &block);
         berth_frame frame;
@@ -138,13 +141,15 @@ static void scattered_granules_move_together_with_what_lies_between_untouched(vo
     enum { COUNT = 20 };
     berth_block blocks[COUNT], large;
     for (size_t i = 0; i < COUNT; i++) {
-        assert_ok(berth_pool_take(kit->pool, 2 * kit->granule, NULL, &blocks[i]));
+        assert_ok(berth_pool_take(
+            kit->pool, &(berth_pool_request){.size_bytes = 2 * kit->granule}, &blocks[i]));
         memset(blocks[i].data, (int)i, 2 * kit->granule);
     }
     for (size_t i = 0; i < COUNT; i += 2)
         berth_pool_give(kit->pool, &blocks[i]);
     const uint64_t before = mapped(kit);
-    assert_ok(berth_pool_take(kit->pool, 20 * kit->granule, NULL, &large));
+    assert_ok(
+        berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = 20 * kit->granule}, &large));
     memset(large.data, 0x99, 20 * kit->granule);
     assert_int_equal(mapped(kit), before);
     for (size_t i = 1; i < COUNT; i += 2) {
@@ -172,7 +177,8 @@ static void random_use_keeps_every_content(void** state) {
         } else {
             const uint64_t size =
                 test_random_below(&random, (UINT64_C(1) << test_random_below(&random, 23)) + 1);
-            if (berth_pool_take(kit->pool, size, NULL, block) == BERTH_OK)
+            if (berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = size}, block) ==
+                BERTH_OK)
                 memset(block->data, (int)at, size);
         }
         if (i % 1000 == 0) berth_pool_trim(kit->pool, CAPACITY / 8, true);

@@ -17,8 +17,10 @@ static int setup(void** state) {
     pool_kit* kit = calloc(1, sizeof *kit);
     const berth_sim_options options = memory_kit_options();
     memory_kit_init(&kit->base, &options);
-    assert_ok(
-        berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, NULL, &kit->pool));
+    assert_ok(berth_pool_create(&(berth_pool_config){.host = kit->base.host,
+                                                     .store = kit->base.store,
+                                                     .stream = kit->base.stream},
+                                &kit->pool));
     *state = kit;
     return 0;
 }
@@ -43,7 +45,7 @@ static berth_pool_stats stats_of(const pool_kit* kit) {
 
 static berth_block take(pool_kit* kit, uint64_t size) {
     berth_block block;
-    assert_ok(berth_pool_take(kit->pool, size, NULL, &block));
+    assert_ok(berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = size}, &block));
     assert_non_null(block.data);
     assert_int_equal((uintptr_t)block.data % BERTH_ALIGNMENT, 0);
     assert_int_equal(block.size_bytes, size);
@@ -109,7 +111,9 @@ static void what_one_kind_of_size_gives_back_any_other_can_take(void** state) {
     enum { MANY = 4000 };
     static berth_block blocks[MANY];
     size_t count = 0;
-    while (count < MANY && berth_pool_take(kit->pool, SMALL_MAX, NULL, &blocks[count]) == BERTH_OK)
+    while (count < MANY && berth_pool_take(kit->pool,
+                                           &(berth_pool_request){.size_bytes = SMALL_MAX},
+                                           &blocks[count]) == BERTH_OK)
         count++;
     const uint64_t mapped = stats_of(kit).mapped_bytes;
     assert_true(mapped >= count * SMALL_MAX);
@@ -137,7 +141,7 @@ static void scattered_free_granules_serve_a_large_block_without_more_memory(void
     const uint64_t mapped = stats_of(kit).mapped_bytes;
     assert_int_equal(mapped, KIT_CAPACITY);
     berth_block large;
-    assert_ok(berth_pool_take(kit->pool, 32 * G, NULL, &large));
+    assert_ok(berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = 32 * G}, &large));
     memset(large.data, 1, 32 * G);
     assert_int_equal(stats_of(kit).mapped_bytes, mapped);
     assert_true(berth_sim_query_calls(kit->base.device, BERTH_SIM_REMAP) > 0);
@@ -167,12 +171,15 @@ static void rounding_wastes_at_most_an_eighth(void** state) {
 static void a_size_beyond_reason_is_an_overflow(void** state) {
     pool_kit* kit = *state;
     berth_block block = {.size_bytes = 1};
-    assert_int_equal(berth_pool_take(kit->pool, UINT64_MAX, NULL, &block), BERTH_ERR_OVERFLOW);
+    assert_int_equal(
+        berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = UINT64_MAX}, &block),
+        BERTH_ERR_OVERFLOW);
     assert_null(block.data);
     assert_int_equal(block.size_bytes, 0);
-    assert_fails(berth_pool_take(kit->pool, UINT64_C(1) << 60, NULL, &block),
-                 BERTH_ERR_OUT_OF_MEMORY,
-                 "capacity");
+    assert_fails(
+        berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = UINT64_C(1) << 60}, &block),
+        BERTH_ERR_OUT_OF_MEMORY,
+        "capacity");
     assert_int_equal(stats_of(kit).takes, 0);
 }
 
@@ -183,9 +190,10 @@ static void a_full_pool_refuses_and_recovers(void** state) {
     berth_block none;
     const uint64_t sizes[] = {1, 10000, G, KIT_CAPACITY};
     for (size_t i = 0; i < 4; i++) {
-        assert_fails(berth_pool_take(kit->pool, sizes[i], NULL, &none),
-                     BERTH_ERR_OUT_OF_MEMORY,
-                     "pool 4.00 MiB");
+        assert_fails(
+            berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = sizes[i]}, &none),
+            BERTH_ERR_OUT_OF_MEMORY,
+            "pool 4.00 MiB");
         assert_null(none.data);
     }
     assert_int_equal(stats_of(kit).blocks, 2);
@@ -202,11 +210,13 @@ static void growth_draws_on_the_reservation(void** state) {
     berth_reservation mine = {0};
     assert_ok(berth_store_reserve(kit->base.store, 10 * G, &mine));
     berth_block block, other;
-    assert_ok(berth_pool_take(kit->pool, 4 * G, &mine, &block));
+    assert_ok(berth_pool_take(
+        kit->pool, &(berth_pool_request){.size_bytes = 4 * G, .reservation = &mine}, &block));
     assert_int_equal(mine.bytes, 6 * G);
     berth_reservation rest = {0};
     assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY - 10 * G, &rest));
-    assert_ok(berth_pool_take(kit->pool, 100, &mine, &other));
+    assert_ok(berth_pool_take(
+        kit->pool, &(berth_pool_request){.size_bytes = 100, .reservation = &mine}, &other));
     assert_int_equal(mine.bytes, 5 * G);
     berth_pool_give(kit->pool, &other);
     berth_pool_give(kit->pool, &block);
@@ -237,7 +247,8 @@ static void trim_gives_back_all_but_what_is_to_be_kept(void** state) {
 static void give_under_work(pool_kit* kit, berth_stream* stream) {
     static unsigned char source[4 * KIT_GRANULE];
     berth_block block;
-    assert_ok(berth_pool_take(kit->pool, sizeof source, NULL, &block));
+    assert_ok(
+        berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = sizeof source}, &block));
     memory_kit_enqueue_write(stream, block.data, source, sizeof source);
     if (stream != kit->base.stream) memory_kit_order_streams(kit->base.stream, stream);
     berth_pool_give(kit->pool, &block);
@@ -265,10 +276,10 @@ static void later_work_of_the_same_stream_takes_a_block_at_once(void** state) {
     memset(ones, 1, sizeof ones);
     memset(twos, 2, sizeof twos);
     berth_block first, second;
-    assert_ok(berth_pool_take(kit->pool, 256, NULL, &first));
+    assert_ok(berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = 256}, &first));
     memory_kit_enqueue_write(kit->base.stream, first.data, ones, 256);
     berth_pool_give(kit->pool, &first);
-    assert_ok(berth_pool_take(kit->pool, 256, NULL, &second));
+    assert_ok(berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = 256}, &second));
     assert_ptr_equal(second.data, first.data);
     memory_kit_enqueue_write(kit->base.stream, second.data, twos, 256);
     assert_ok(berth_stream_synchronize(kit->base.stream));
@@ -292,14 +303,15 @@ static void a_shortage_waits_for_work_that_keeps_granules_in_place(void** state)
     static unsigned char source[2 * KIT_GRANULE];
     berth_block blocks[32], large;
     for (size_t i = 0; i < 32; i++) {
-        assert_ok(berth_pool_take(kit->pool, 2 * G, NULL, &blocks[i]));
+        assert_ok(
+            berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = 2 * G}, &blocks[i]));
         memory_kit_enqueue_write(kit->base.stream, blocks[i].data, source, 2 * G);
     }
     for (size_t i = 0; i < 32; i += 2)
         berth_pool_give(kit->pool, &blocks[i]);
     uint64_t ticket = 0;
     assert_ok(berth_stream_record(kit->base.stream, &ticket));
-    assert_ok(berth_pool_take(kit->pool, 32 * G, NULL, &large));
+    assert_ok(berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = 32 * G}, &large));
     assert_true(berth_stream_query(kit->base.stream, ticket));
     assert_int_equal(stats_of(kit).mapped_bytes, KIT_CAPACITY);
     for (size_t i = 1; i < 32; i += 2)
@@ -311,9 +323,12 @@ static void destroying_waits_for_the_streams_work(void** state) {
     pool_kit* kit = *state;
     unsigned char source[3000] = {0};
     berth_pool* pool = NULL;
-    assert_ok(berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, NULL, &pool));
+    assert_ok(berth_pool_create(&(berth_pool_config){.host = kit->base.host,
+                                                     .store = kit->base.store,
+                                                     .stream = kit->base.stream},
+                                &pool));
     berth_block block;
-    assert_ok(berth_pool_take(pool, 3000, NULL, &block));
+    assert_ok(berth_pool_take(pool, &(berth_pool_request){.size_bytes = 3000}, &block));
     memory_kit_enqueue_write(kit->base.stream, block.data, source, 3000);
     uint64_t ticket = 0;
     assert_ok(berth_stream_record(kit->base.stream, &ticket));
@@ -326,10 +341,13 @@ static void destroying_waits_for_the_streams_work(void** state) {
 static void idle_memory_of_one_pool_is_there_for_another(void** state) {
     pool_kit* kit = *state;
     berth_pool* other = NULL;
-    assert_ok(berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, NULL, &other));
+    assert_ok(berth_pool_create(&(berth_pool_config){.host = kit->base.host,
+                                                     .store = kit->base.store,
+                                                     .stream = kit->base.stream},
+                                &other));
     berth_block block = take(kit, KIT_CAPACITY), next;
     berth_pool_give(kit->pool, &block);
-    assert_ok(berth_pool_take(other, KIT_CAPACITY, NULL, &next));
+    assert_ok(berth_pool_take(other, &(berth_pool_request){.size_bytes = KIT_CAPACITY}, &next));
     berth_pool_stats stats;
     berth_pool_query_stats(kit->pool, &stats);
     assert_int_equal(stats.mapped_bytes, 0);
@@ -380,10 +398,14 @@ static void a_bypass_forwards_everything_and_counts(void** state) {
     counting c = {0};
     const berth_pool_bypass bypass = {.self = &c, .alloc = counting_alloc, .free = counting_free};
     berth_pool* pool = NULL;
-    assert_ok(berth_pool_create(kit->base.host, kit->base.store, kit->base.stream, &bypass, &pool));
+    assert_ok(berth_pool_create(&(berth_pool_config){.host = kit->base.host,
+                                                     .store = kit->base.store,
+                                                     .stream = kit->base.stream,
+                                                     .bypass = &bypass},
+                                &pool));
     berth_block blocks[3];
     for (size_t i = 0; i < 3; i++) {
-        assert_ok(berth_pool_take(pool, i * 1000, NULL, &blocks[i]));
+        assert_ok(berth_pool_take(pool, &(berth_pool_request){.size_bytes = i * 1000}, &blocks[i]));
         assert_non_null(blocks[i].data);
         memset(blocks[i].data, 1, i * 1000);
     }
@@ -407,7 +429,8 @@ static void a_bypass_forwards_everything_and_counts(void** state) {
     assert_int_equal(berth_pool_trim(pool, 0, false), 0);
     c.refuse = true;
     berth_block none;
-    assert_int_equal(berth_pool_take(pool, 10, NULL, &none), BERTH_ERR_OUT_OF_MEMORY);
+    assert_int_equal(berth_pool_take(pool, &(berth_pool_request){.size_bytes = 10}, &none),
+                     BERTH_ERR_OUT_OF_MEMORY);
     assert_null(none.data);
     berth_pool_destroy(pool);
 }

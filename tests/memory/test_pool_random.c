@@ -44,7 +44,8 @@ static void model_take(model* m) {
     const uint64_t worst = berth_pool_query_worst_growth(m->pool, size);
     const uint64_t before = memory_kit_stats(m->kit).mapped_bytes;
     slot* s = &m->slots[m->count];
-    if (berth_pool_take(m->pool, size, NULL, &s->block) != BERTH_OK) {
+    if (berth_pool_take(m->pool, &(berth_pool_request){.size_bytes = size}, &s->block) !=
+        BERTH_OK) {
         m->refusals++;
         assert_null(s->block.data);
         return;
@@ -114,7 +115,9 @@ static void run_model(uint64_t seed, const berth_sim_options* options, bool stre
     memory_kit_init(&kit, options);
     model* m = calloc(1, sizeof *m);
     *m = (model){.kit = &kit, .random = test_random_make(seed)};
-    assert_ok(berth_pool_create(kit.host, kit.store, kit.stream, NULL, &m->pool));
+    assert_ok(berth_pool_create(
+        &(berth_pool_config){.host = kit.host, .store = kit.store, .stream = kit.stream},
+        &m->pool));
     if (streams) assert_ok(berth_stream_create(kit.device, &m->other));
     for (int i = 0; i < 8000; i++) {
         model_step(m);
@@ -163,8 +166,10 @@ static void take_and_give(void* argument) {
             }
             berth_pool_give(job->pool, &s->block);
             s->block = (berth_block){0};
-        } else if (berth_pool_take(job->pool, random_size(&random) % (2 * G), NULL, &s->block) ==
-                   BERTH_OK) {
+        } else if (berth_pool_take(
+                       job->pool,
+                       &(berth_pool_request){.size_bytes = random_size(&random) % (2 * G)},
+                       &s->block) == BERTH_OK) {
             s->mark = (unsigned char)(job->seed * 31 + (uint64_t)i);
             memset(s->block.data, s->mark, s->block.size_bytes);
             job->taken++;
@@ -181,7 +186,9 @@ static void threads_share_pools_and_a_store(void** state) {
     berth_pool* pools[2];
     thread_job jobs[4];
     for (size_t i = 0; i < 2; i++)
-        assert_ok(berth_pool_create(kit->host, kit->store, kit->stream, NULL, &pools[i]));
+        assert_ok(berth_pool_create(
+            &(berth_pool_config){.host = kit->host, .store = kit->store, .stream = kit->stream},
+            &pools[i]));
     for (size_t i = 0; i < 4; i++) {
         jobs[i] = (thread_job){.kit = kit, .pool = pools[i % 2], .seed = i + 1};
         assert_ok(berth_thread_start(&jobs[i].thread, "taker", take_and_give, &jobs[i]));
@@ -215,7 +222,8 @@ static uint64_t mapped_for_order(berth_pool* pool, const uint64_t* sizes, size_t
         place[j] = swapped;
     }
     for (size_t i = 0; i < count; i++)
-        assert_ok(berth_pool_take(pool, sizes[place[i]], NULL, &blocks[i]));
+        assert_ok(berth_pool_take(
+            pool, &(berth_pool_request){.size_bytes = sizes[place[i]]}, &blocks[i]));
     berth_pool_stats stats;
     berth_pool_query_stats(pool, &stats);
     most = stats.mapped_bytes;
@@ -235,7 +243,9 @@ static void what_is_mapped_hardly_depends_on_the_order_of_requests(void** state)
     uint64_t least = UINT64_MAX, most = 0;
     for (int order = 0; order < 8; order++) {
         berth_pool* pool = NULL;
-        assert_ok(berth_pool_create(kit->host, kit->store, kit->stream, NULL, &pool));
+        assert_ok(berth_pool_create(
+            &(berth_pool_config){.host = kit->host, .store = kit->store, .stream = kit->stream},
+            &pool));
         const uint64_t mapped = mapped_for_order(pool, sizes, 60, order);
         // Again in other orders over what is cached now: not a granule in ten more.
         for (int next = 1; next < 4; next++) {
@@ -261,7 +271,10 @@ static bool program(memory_kit* kit, berth_pool* pool) {
     bool all = berth_store_reserve(kit->store, 8 * G, &promise) == BERTH_OK;
     for (size_t round = 0; round < 2; round++) {
         for (size_t i = 0; i < COUNT; i++) {
-            const berth_status status = berth_pool_take(pool, sizes[i], &promise, &blocks[i]);
+            const berth_status status = berth_pool_take(
+                pool,
+                &(berth_pool_request){.size_bytes = sizes[i], .reservation = &promise},
+                &blocks[i]);
             if (status != BERTH_OK) {
                 assert_null(blocks[i].data);
                 all = false;
@@ -293,7 +306,8 @@ static bool survives(memory_kit* kit, size_t nth, bool host_fails) {
         failing_host_fail(&kit->failing, nth, false);
     else
         berth_sim_fail_any(kit->device, nth);
-    const berth_status status = berth_pool_create(kit->host, kit->store, kit->stream, NULL, &pool);
+    const berth_status status = berth_pool_create(
+        &(berth_pool_config){.host = kit->host, .store = kit->store, .stream = kit->stream}, &pool);
     if (status == BERTH_OK) {
         (void)program(kit, pool);
     } else {
@@ -303,7 +317,10 @@ static bool survives(memory_kit* kit, size_t nth, bool host_fails) {
                                  : berth_sim_query_all_calls(kit->device) - calls < nth;
     failing_host_fail(&kit->failing, 0, false);
     berth_sim_fail_any(kit->device, 0);
-    if (pool == NULL) assert_ok(berth_pool_create(kit->host, kit->store, kit->stream, NULL, &pool));
+    if (pool == NULL)
+        assert_ok(berth_pool_create(
+            &(berth_pool_config){.host = kit->host, .store = kit->store, .stream = kit->stream},
+            &pool));
     memory_kit_check_books(kit);
     assert_true(program(kit, pool));
     berth_pool_trim(pool, 0, true);

@@ -35,7 +35,7 @@ static int teardown(void** state) {
 }
 
 static berth_slab_id add(kit* k, uint32_t size_class, uint64_t start) {
-    assert_ok(berth_slabs_prepare(&k->slabs));
+    assert_ok(berth_slabs_prepare(&k->slabs, size_class));
     return berth_slabs_add(&k->slabs, size_class, start, 1);
 }
 
@@ -86,7 +86,7 @@ static void a_full_slab_leaves_the_list_and_comes_back(void** state) {
     assert_int_equal(berth_slabs_find_empty(&k->slabs, c), slab);
     uint64_t handles[BERTH_SLAB_SLOTS];
     for (uint32_t i = 0; i < slots; i++) {
-        const uint64_t address = berth_slabs_take(&k->slabs, c, &handles[i]);
+        const uint64_t address = berth_slabs_take(&k->slabs, c, NULL, &handles[i]);
         assert_int_equal(address, BASE + i * k->slabs.classes[c].slot_bytes);
         assert_int_equal(berth_slabs_query_slot_bytes(&k->slabs, handles[i]),
                          k->slabs.classes[c].slot_bytes);
@@ -113,14 +113,14 @@ static void records_of_removed_slabs_are_used_again(void** state) {
         berth_slabs_remove(&k->slabs, add(k, i % 48, BASE));
     assert_int_equal(k->slabs.records.count, 2);
     failing_host_fail(&k->failing, 1, true);
-    assert_ok(berth_slabs_prepare(&k->slabs));
+    assert_ok(berth_slabs_prepare(&k->slabs, 0));
     failing_host_fail(&k->failing, 0, false);
 }
 
 static void preparing_without_memory_is_refused(void** state) {
     kit* k = *state;
     failing_host_fail(&k->failing, 1, true);
-    assert_int_equal(berth_slabs_prepare(&k->slabs), BERTH_ERR_OUT_OF_MEMORY);
+    assert_int_equal(berth_slabs_prepare(&k->slabs, 0), BERTH_ERR_OUT_OF_MEMORY);
     failing_host_fail(&k->failing, 0, false);
 }
 
@@ -145,7 +145,8 @@ static void random_takes_never_give_a_slot_twice(void** state) {
             berth_slabs_give(&k->slabs, handles[at]);
             handles[at] = handles[--count];
         } else {
-            const uint64_t place = (berth_slabs_take(&k->slabs, c, &handles[count]) - BASE) / 64;
+            const uint64_t place =
+                (berth_slabs_take(&k->slabs, c, NULL, &handles[count]) - BASE) / 64;
             assert_false(taken[place]);
             taken[place] = true;
             count++;

@@ -58,7 +58,9 @@ static void create(soak* s, uint64_t seed) {
     REQUIRE(berth_stream_create(s->device, &s->stream) == BERTH_OK);
     REQUIRE(berth_stream_create(s->device, &s->other) == BERTH_OK);
     REQUIRE(berth_store_create(s->host, s->device, UINT64_MAX, &s->store) == BERTH_OK);
-    REQUIRE(berth_pool_create(s->host, s->store, s->stream, NULL, &s->pool) == BERTH_OK);
+    REQUIRE(berth_pool_create(
+                &(berth_pool_config){.host = s->host, .store = s->store, .stream = s->stream},
+                &s->pool) == BERTH_OK);
     REQUIRE(berth_arena_create(s->host, s->store, s->stream, &s->arena) == BERTH_OK);
 }
 
@@ -114,7 +116,7 @@ static void take_or_give(soak* s) {
     }
     const uint64_t octave = test_random_below(&s->random, 22);
     const uint64_t size = test_random_below(&s->random, (UINT64_C(1) << octave) + 1);
-    if (berth_pool_take(s->pool, size, NULL, block) == BERTH_OK)
+    if (berth_pool_take(s->pool, &(berth_pool_request){.size_bytes = size}, block) == BERTH_OK)
         memset(block->data, mark_of(block), size);
     else
         s->refusals++;
