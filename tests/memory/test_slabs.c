@@ -113,7 +113,7 @@ static void records_of_removed_slabs_are_used_again(void** state) {
         berth_slabs_remove(&k->slabs, add(k, i % 48, BASE));
     assert_int_equal(k->slabs.records.count, 2);
     failing_host_fail(&k->failing, 1, true);
-    assert_ok(berth_slabs_prepare(&k->slabs, 0));
+    assert_ok(berth_slabs_prepare(&k->slabs, 99 % 48));
     failing_host_fail(&k->failing, 0, false);
 }
 
