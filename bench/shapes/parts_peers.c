@@ -3,8 +3,8 @@
 // comes from the model, its kernels do nothing.
 #include "exec/exec_impl.h"
 #include "kit/fail.h"
+#include "kit/torch_allocator.h"
 #include "shapes/parts.h"
-#include "shapes/torch_allocator.h"
 
 typedef struct peer_sums {
     double reserved_bytes; ///< when a step begins, over the steps of the trim part

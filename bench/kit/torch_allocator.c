@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of a segment are linked in the order of their addresses; free ones stand in a list ordered
 // by size and address. A handed out "address" is a block's number.
-#include "shapes/torch_allocator.h"
+#include "kit/torch_allocator.h"
 
 #include <stdlib.h>
 #include <string.h>

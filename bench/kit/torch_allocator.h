@@ -10,8 +10,8 @@
 // end by whole 2 MiB or 20 MiB, and every block is split from 512 bytes on. Nothing goes back to
 // the system before it refuses, and here it never does.
 // Source: PyTorch's notes on CUDA memory management, the comments of CUDACachingAllocator.
-#ifndef BERTH_BENCH_SHAPES_TORCH_ALLOCATOR_H
-#define BERTH_BENCH_SHAPES_TORCH_ALLOCATOR_H
+#ifndef BERTH_BENCH_TORCH_ALLOCATOR_H
+#define BERTH_BENCH_TORCH_ALLOCATOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,4 +33,4 @@ uint64_t torch_allocator_query_reserved(const torch_allocator* allocator);
 /// Berth's alignment as a step's lower bound is.
 uint64_t torch_allocator_take_live_peak(torch_allocator* allocator);
 
-#endif // BERTH_BENCH_SHAPES_TORCH_ALLOCATOR_H
+#endif // BERTH_BENCH_TORCH_ALLOCATOR_H
