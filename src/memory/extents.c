@@ -12,6 +12,9 @@
 /// Extents looked at before a bin whose members all fit is taken instead.
 #define SEARCH_STEPS 32u
 #define NO_BIN UINT32_MAX
+/// By berth_placeable.
+#define PLACEABLE_SIZES(granule_bytes)                                                             \
+    { UINT64_C(64) << 10, UINT64_C(1) << 20, granule_bytes }
 
 static uint32_t highest_bit(uint64_t x) { return 63u - (uint32_t)__builtin_clzll(x); }
 
@@ -56,10 +59,32 @@ static berth_extent_bins* bins_of(berth_extents* extents, berth_extent_state sta
     return state == BERTH_EXTENT_HOLE ? &extents->holes : NULL;
 }
 
+/// Bytes of the extent that blocks of `size` bytes, a power of two, can use.
+static uint64_t placeable_in(const berth_extents* extents,
+                             const berth_extent* extent,
+                             uint64_t size) {
+    const uint64_t alignment = size < extents->granule_bytes ? 1 : extents->granule_bytes;
+    const uint64_t start = berth_round_up(extent->start, alignment);
+    const uint64_t end = extent->start + extent->size;
+    return start < end ? berth_round_down(end - start, size) : 0;
+}
+
+/// Adds a FREE extent to the figures over them, or takes it out of them (`sign` is 1 or -1).
+static void count_free(berth_extents* extents, const berth_extent* extent, uint64_t sign) {
+    if (extent->state != BERTH_EXTENT_FREE) return;
+    extents->free_count += sign;
+    const uint64_t sizes[BERTH_PLACEABLE_COUNT] = PLACEABLE_SIZES(extents->granule_bytes);
+    for (uint32_t i = 0; i < BERTH_PLACEABLE_COUNT; i++) {
+        if (extent->size >= sizes[i])
+            extents->placeable[i] += sign * placeable_in(extents, extent, sizes[i]);
+    }
+}
+
 static void bin_insert(berth_extents* extents, berth_extent_id id) {
     berth_extent* extent = berth_extents_at(extents, id);
     berth_extent_bins* bins = bins_of(extents, extent->state);
     if (bins == NULL) return;
+    count_free(extents, extent, 1);
     const uint32_t bin = bin_of(extent->size);
     extent->bin_before = 0;
     extent->bin_after = bins->heads[bin];
@@ -73,6 +98,7 @@ static void bin_remove(berth_extents* extents, berth_extent_id id) {
     berth_extent* extent = berth_extents_at(extents, id);
     berth_extent_bins* bins = bins_of(extents, extent->state);
     if (bins == NULL) return;
+    count_free(extents, extent, UINT64_MAX);
     if (extent->bin_after != 0)
         berth_extents_at(extents, extent->bin_after)->bin_before = extent->bin_before;
     if (extent->bin_before != 0) {
@@ -87,9 +113,10 @@ static void bin_remove(berth_extents* extents, berth_extent_id id) {
     if (bins->steps[octave] == 0) bins->octaves &= ~(UINT64_C(1) << octave);
 }
 
-void berth_extents_init(berth_extents* extents, const berth_host* host) {
+void berth_extents_init(berth_extents* extents, const berth_host* host, uint64_t granule_bytes) {
     memset(extents, 0, sizeof *extents);
     extents->host = host;
+    extents->granule_bytes = granule_bytes;
 }
 
 void berth_extents_fini(berth_extents* extents) {
@@ -349,19 +376,28 @@ uint64_t berth_extents_query_largest(const berth_extents* extents) {
     return largest;
 }
 
-static bool is_on_border(uint64_t address, uint64_t granule_bytes) {
-    return address % granule_bytes == 0;
+uint64_t berth_extents_bound_largest(const berth_extents* extents) {
+    const uint32_t bin =
+        bin_at_or_below(&extents->free, BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1);
+    if (bin == NO_BIN) return 0;
+    const uint32_t octave = bin / BERTH_EXTENT_STEPS;
+    const uint64_t step = bin % BERTH_EXTENT_STEPS;
+    if (octave == 0) return step * BERTH_ALIGNMENT;
+    const uint64_t next = (step + BERTH_EXTENT_STEPS + 1) << (octave - 1);
+    return (next - 1) * BERTH_ALIGNMENT;
+}
+
+static bool is_on_border(const berth_extents* extents, uint64_t address) {
+    return address % extents->granule_bytes == 0;
 }
 
 /// R1 and R3 for one extent and the one after it.
-static bool is_link_valid(const berth_extents* extents,
-                          berth_extent_id id,
-                          uint64_t granule_bytes) {
+static bool is_link_valid(const berth_extents* extents, berth_extent_id id) {
     const berth_extent* extent = berth_extents_at(extents, id);
     if (extent->size == 0 || extent->size % BERTH_ALIGNMENT != 0) return false;
     const bool hole = extent->state == BERTH_EXTENT_HOLE;
-    if (hole && !is_on_border(extent->start, granule_bytes)) return false;
-    if (hole && !is_on_border(extent->start + extent->size, granule_bytes)) return false;
+    if (hole && !is_on_border(extents, extent->start)) return false;
+    if (hole && !is_on_border(extents, extent->start + extent->size)) return false;
     if (extent->after == 0) return true;
     const berth_extent* next = berth_extents_at(extents, extent->after);
     if (next->before != id || next->start != extent->start + extent->size) return false;
@@ -389,7 +425,16 @@ static bool are_bins_valid(const berth_extents* extents,
     return true;
 }
 
-bool berth_extents_are_valid(const berth_extents* extents, uint64_t granule_bytes) {
+/// The figures over FREE extents are what a look at all of them gives.
+static bool are_figures_right(const berth_extents* extents) {
+    berth_extents seen = {.granule_bytes = extents->granule_bytes};
+    for (size_t i = 1; i < extents->records.count; i++)
+        count_free(&seen, berth_extents_at(extents, (berth_extent_id)i), 1);
+    return seen.free_count == extents->free_count &&
+           memcmp(seen.placeable, extents->placeable, sizeof seen.placeable) == 0;
+}
+
+bool berth_extents_are_valid(const berth_extents* extents) {
     uint64_t bytes[BERTH_EXTENT_STATE_COUNT] = {0};
     size_t counts[BERTH_EXTENT_STATE_COUNT] = {0};
     for (size_t i = 1; i < extents->records.count; i++) {
@@ -398,11 +443,11 @@ bool berth_extents_are_valid(const berth_extents* extents, uint64_t granule_byte
         counts[extent->state]++;
         bytes[extent->state] += extent->size;
         if (extent->state == BERTH_EXTENT_SPARE) continue;
-        if (!is_link_valid(extents, id, granule_bytes)) return false;
+        if (!is_link_valid(extents, id)) return false;
     }
     size_t free_count = 0, hole_count = 0;
     return are_bins_valid(extents, &extents->free, BERTH_EXTENT_FREE, &free_count) &&
            are_bins_valid(extents, &extents->holes, BERTH_EXTENT_HOLE, &hole_count) &&
            free_count == counts[BERTH_EXTENT_FREE] && hole_count == counts[BERTH_EXTENT_HOLE] &&
-           memcmp(bytes, extents->bytes, sizeof bytes) == 0;
+           memcmp(bytes, extents->bytes, sizeof bytes) == 0 && are_figures_right(extents);
 }

@@ -43,6 +43,14 @@ typedef struct berth_extent {
 
 BERTH_VEC_DEFINE(berth_extent_vec, berth_extent);
 
+/// Sizes for which the books tell at any time how much of the free memory blocks of it can use.
+typedef enum berth_placeable {
+    BERTH_PLACEABLE_64K,     ///< blocks of 64 KiB
+    BERTH_PLACEABLE_1M,      ///< blocks of 1 MiB
+    BERTH_PLACEABLE_GRANULE, ///< blocks of one granule
+    BERTH_PLACEABLE_COUNT
+} berth_placeable;
+
 #define BERTH_EXTENT_OCTAVES 40u
 #define BERTH_EXTENT_STEPS 16u ///< bins an octave
 
@@ -60,10 +68,16 @@ typedef struct berth_extents {
     size_t spare_count;
     berth_extent_bins free;
     berth_extent_bins holes;
+    uint64_t granule_bytes;                   ///< a power of two
     uint64_t bytes[BERTH_EXTENT_STATE_COUNT]; ///< exact, by state
+    uint64_t free_count;                      ///< FREE extents; exact
+    /// Bytes that blocks of each size can use without a move: the sum over FREE extents of
+    /// floor(bytes / size) * size, from the first multiple of the granule on where the size is
+    /// whole granules (as a pool places such blocks). Exact.
+    uint64_t placeable[BERTH_PLACEABLE_COUNT];
 } berth_extents;
 
-void berth_extents_init(berth_extents* extents, const berth_host* host);
+void berth_extents_init(berth_extents* extents, const berth_host* host, uint64_t granule_bytes);
 void berth_extents_fini(berth_extents* extents);
 
 /// Makes sure that `count` records are spare. Fails only for want of host memory.
@@ -117,10 +131,12 @@ berth_extent_id berth_extents_walk_free(const berth_extents* extents,
                                         uint64_t min_size,
                                         bool down);
 
-/// The size of the largest FREE extent.
+/// The size of the largest FREE extent; looks at all of its bin.
 uint64_t berth_extents_query_largest(const berth_extents* extents);
+/// An upper bound of berth_extents_query_largest, at most a 16th above it. O(1).
+uint64_t berth_extents_bound_largest(const berth_extents* extents);
 
 /// Checks R1 to R3 and the counters.
-bool berth_extents_are_valid(const berth_extents* extents, uint64_t granule_bytes);
+bool berth_extents_are_valid(const berth_extents* extents);
 
 #endif // BERTH_MEMORY_EXTENTS_H

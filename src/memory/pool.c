@@ -56,7 +56,7 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     pool->can_remap = (device->ops->caps & BERTH_DEVICE_CAP_REMAP) != 0;
     pool->has_bypass = config->bypass != NULL;
     if (pool->has_bypass) pool->bypass = *config->bypass;
-    berth_extents_init(&pool->extents, host);
+    berth_extents_init(&pool->extents, host, pool->granule_bytes);
     berth_slabs_init(&pool->slabs, host, pool->granule_bytes);
     pool->reclaimer = (berth_reclaimer){.self = pool, .reclaim = reclaim};
     berth_store_add_reclaimer(store, &pool->reclaimer);

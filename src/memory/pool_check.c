@@ -39,12 +39,12 @@ bool berth_pool_is_valid(const berth_pool* pool) {
     berth_mutex_lock(pool->lock);
     const uint64_t* bytes = pool->extents.bytes;
     const uint64_t sure = bytes[BERTH_EXTENT_FREE] + bytes[BERTH_EXTENT_USED];
-    const bool valid =
-        berth_extents_are_valid(&pool->extents, pool->granule_bytes) && are_slabs_placed(pool) &&
-        are_regions_covered(pool) && berth_slabs_are_valid(&pool->slabs) &&
-        pool->slabs.slab_bytes <= bytes[BERTH_EXTENT_USED] && sure <= pool->mapped_bytes &&
-        pool->mapped_bytes <= sure + bytes[BERTH_EXTENT_BUSY] &&
-        (pool->has_bypass || pool->requested_bytes <= bytes[BERTH_EXTENT_USED]);
+    const bool valid = berth_extents_are_valid(&pool->extents) && are_slabs_placed(pool) &&
+                       are_regions_covered(pool) && berth_slabs_are_valid(&pool->slabs) &&
+                       pool->slabs.slab_bytes <= bytes[BERTH_EXTENT_USED] &&
+                       sure <= pool->mapped_bytes &&
+                       pool->mapped_bytes <= sure + bytes[BERTH_EXTENT_BUSY] &&
+                       (pool->has_bypass || pool->requested_bytes <= bytes[BERTH_EXTENT_USED]);
     berth_mutex_unlock(pool->lock);
     return valid;
 }

@@ -23,7 +23,7 @@ static kit fixture;
 static int setup(void** state) {
     failing_host_init(&fixture.failing);
     assert_ok(berth_host_create(&fixture.failing.allocator, &fixture.host));
-    berth_extents_init(&fixture.extents, fixture.host);
+    berth_extents_init(&fixture.extents, fixture.host, GRANULE);
     assert_ok(berth_extents_prepare(&fixture.extents, 8));
     fixture.region = berth_extents_add_region(&fixture.extents, BASE, REGION, 0);
     *state = &fixture;
@@ -32,7 +32,7 @@ static int setup(void** state) {
 
 static int teardown(void** state) {
     kit* k = *state;
-    assert_true(berth_extents_are_valid(&k->extents, GRANULE));
+    assert_true(berth_extents_are_valid(&k->extents));
     berth_extents_fini(&k->extents);
     berth_host_destroy(k->host);
     assert_int_equal(k->failing.live_blocks, 0);
@@ -142,6 +142,20 @@ static void a_walk_passes_every_free_extent_in_order_of_bins(void** state) {
     assert_int_equal(count, 16);
 }
 
+static void placeable_bytes_count_whole_blocks_only(void** state) {
+    kit* k = *state;
+    const uint64_t* placeable = k->extents.placeable;
+    const berth_extent_id all = map(k, BASE, 2 * GRANULE);
+    assert_int_equal(placeable[BERTH_PLACEABLE_GRANULE], 2 * GRANULE);
+    assert_int_equal(placeable[BERTH_PLACEABLE_64K], 0);
+    // The first granule is not whole any more; the second one is.
+    berth_extents_take_out(&k->extents, all, BASE, UNIT, BERTH_EXTENT_USED);
+    assert_int_equal(placeable[BERTH_PLACEABLE_GRANULE], GRANULE);
+    map(k, BASE + 16 * GRANULE, 40 * GRANULE);
+    assert_int_equal(placeable[BERTH_PLACEABLE_64K], 128 << 10);
+    assert_int_equal(k->extents.free_count, 2);
+}
+
 static void an_empty_region_can_be_forgotten(void** state) {
     kit* k = *state;
     const berth_extent_id mapped = map(k, BASE + GRANULE, GRANULE);
@@ -156,7 +170,7 @@ static void preparing_without_memory_leaves_everything_usable(void** state) {
     failing_host_fail(&k->failing, 1, true);
     assert_int_equal(berth_extents_prepare(&k->extents, 100000), BERTH_ERR_OUT_OF_MEMORY);
     failing_host_fail(&k->failing, 0, false);
-    assert_true(berth_extents_are_valid(&k->extents, GRANULE));
+    assert_true(berth_extents_are_valid(&k->extents));
     assert_ok(berth_extents_prepare(&k->extents, 1000));
 }
 
@@ -169,6 +183,34 @@ static uint64_t naive_best(const kit* k, uint64_t size) {
         if (best == 0 || e->size < best) best = e->size;
     }
     return best;
+}
+
+/// Bytes that blocks of `size` can use: each is put down at the first place left, until none fits.
+static uint64_t naive_placeable(const kit* k, uint64_t size) {
+    const uint64_t alignment = size % GRANULE == 0 ? GRANULE : UNIT;
+    uint64_t sum = 0;
+    for (size_t i = 1; i < k->extents.records.count; i++) {
+        const berth_extent* e = &k->extents.records.items[i];
+        if (e->state != BERTH_EXTENT_FREE) continue;
+        uint64_t at = (e->start + alignment - 1) / alignment * alignment;
+        for (; at + size <= e->start + e->size; at += size)
+            sum += size;
+    }
+    return sum;
+}
+
+static void check_figures(const kit* k) {
+    uint64_t count = 0;
+    for (size_t i = 1; i < k->extents.records.count; i++)
+        count += k->extents.records.items[i].state == BERTH_EXTENT_FREE;
+    assert_int_equal(k->extents.free_count, count);
+    const uint64_t* placeable = k->extents.placeable;
+    assert_int_equal(placeable[BERTH_PLACEABLE_GRANULE], naive_placeable(k, GRANULE));
+    assert_int_equal(placeable[BERTH_PLACEABLE_64K], naive_placeable(k, 64 << 10));
+    assert_int_equal(placeable[BERTH_PLACEABLE_1M], naive_placeable(k, 1 << 20));
+    const uint64_t largest = berth_extents_query_largest(&k->extents);
+    const uint64_t bound = berth_extents_bound_largest(&k->extents);
+    assert_true(bound >= largest && bound <= largest + largest / 16);
 }
 
 static void random_cuts_and_joins_stay_valid_and_near_the_best_fit(void** state) {
@@ -195,7 +237,8 @@ static void random_cuts_and_joins_stay_valid_and_near_the_best_fit(void** state)
             assert_ok(berth_extents_prepare(&k->extents, 2));
             used[count++] = berth_extents_take_out(&k->extents, id, start, size, BERTH_EXTENT_USED);
         }
-        if (i % 500 == 0) assert_true(berth_extents_are_valid(&k->extents, GRANULE));
+        if (i % 500 == 0) assert_true(berth_extents_are_valid(&k->extents));
+        if (i % 100 == 0) check_figures(k);
     }
     while (count > 0)
         berth_extents_set(&k->extents, used[--count], BERTH_EXTENT_FREE, 0);
@@ -236,6 +279,7 @@ int main(void) {
         TEST(joined_extents_remember_the_later_ticket_or_that_one_is_missing),
         TEST(aligned_places_are_found_inside_larger_extents),
         TEST(a_walk_passes_every_free_extent_in_order_of_bins),
+        TEST(placeable_bytes_count_whole_blocks_only),
         TEST(an_empty_region_can_be_forgotten),
         TEST(preparing_without_memory_leaves_everything_usable),
         TEST(random_cuts_and_joins_stay_valid_and_near_the_best_fit),
