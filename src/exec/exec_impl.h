@@ -254,7 +254,4 @@ static inline bool berth_is_moved(const berth_tensor* operand) {
 /// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED.
 BERTH_NODISCARD berth_status berth_tensor_check(const berth_tensor* tensor);
 
-/// Gives back what the policy does not keep, at the end of an outermost step.
-void berth_context_keep(berth_context* context);
-
 #endif // BERTH_EXEC_EXEC_IMPL_H

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "exec/keep.h"
 #include "exec/run.h"
 #include "exec/step_entry.h"
 
