@@ -236,6 +236,7 @@ berth_extent_id berth_extents_set(berth_extents* extents,
     extent->state = state;
     extent->ticket = ticket;
     extent->movable = NULL;
+    extent->slab = 0;
     if (bins_of(extents, state) == NULL) return id;
     const berth_extent_id after = extent->after;
     if (after != 0 && berth_extents_at(extents, after)->state == state) {

@@ -37,6 +37,7 @@ typedef struct berth_extent {
     berth_extent_id bin_before, bin_after; ///< in the bin, or the list of spare records
     uint32_t region;                       ///< of the pool's list
     berth_movable* movable;                ///< USED: who can follow a move; NULL: nobody
+    uint32_t slab;                         ///< USED: the slab that stands on it; 0: none
     uint64_t visit;                        ///< the last walk that passed this extent over
     berth_extent_state state;
 } berth_extent;

@@ -15,15 +15,17 @@ typedef struct berth_movable_ops {
     /// Asks for leave to move the block. After true nobody begins to use it elsewhere or pins it
     /// until `move` is called, which follows in any case.
     bool (*can_move)(berth_movable* self);
+    /// The block as its owner has it now.
+    const struct berth_block* (*block)(const berth_movable* self);
     /// When the block was used last, in epochs of its owner that count up; for choosing cold ones.
     uint64_t (*last_use)(const berth_movable* self);
     /// The content is in `to`, or will be once the pool's stream has come so far; `to` is the
     /// owner's from now on, what it had before is the mover's. NULL: it stays where it is. Cannot
-    /// fail.
+    /// fail, and calls no pool.
     void (*move)(berth_movable* self, const struct berth_block* to);
 } berth_movable_ops;
 
-/// First member of whatever owns blocks that may move. `ops` is never NULL.
+/// Member of whatever owns a block that may move. `ops` is never NULL.
 struct berth_movable {
     const berth_movable_ops* ops;
 };

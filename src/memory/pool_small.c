@@ -31,8 +31,8 @@ static berth_status add_slab(berth_pool* pool,
         berth_pool_free_extent(pool, extent, 0);
         return status;
     }
-    berth_slabs_add(
-        &pool->slabs, size_class, berth_extents_at(&pool->extents, extent)->start, extent);
+    berth_extent* stretch = berth_extents_at(&pool->extents, extent);
+    stretch->slab = berth_slabs_add(&pool->slabs, size_class, stretch->start, extent);
     return BERTH_OK;
 }
 
