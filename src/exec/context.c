@@ -48,8 +48,8 @@ static void end(berth_home* home) {
     destroy(context);
 }
 
-static bool try_lock_home(void* home) { return berth_home_try_lock(home); }
-static void unlock_home(void* home) { berth_home_unlock(home); }
+static bool try_visit_home(void* home) { return berth_home_try_visit(home); }
+static void end_visit_of_home(void* home) { berth_home_end_visit(home); }
 
 static berth_status set_up(berth_context* context) {
     berth_runtime* runtime = context->runtime;
@@ -61,7 +61,7 @@ static berth_status set_up(berth_context* context) {
         .store = runtime->store,
         .stream = home->stream,
         .bypass = is_system ? &runtime->bypass : NULL,
-        .guard = {.self = home, .try_lock = try_lock_home, .unlock = unlock_home},
+        .guard = {.self = home, .try_lock = try_visit_home, .unlock = end_visit_of_home},
     };
     BERTH_TRY(berth_pool_create(&pool, &home->pool));
     return berth_arena_create(home->host, runtime->store, home->stream, &home->arena);

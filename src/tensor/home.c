@@ -12,7 +12,7 @@ enum { OBJECTS_A_CHUNK = 64, SPINS_BEFORE_YIELD = 64 };
 void berth_home_lock_slow(berth_home* home) {
     uint32_t spins = 0;
     do {
-        while (atomic_load_explicit(&home->lock, memory_order_relaxed) != 0) {
+        while (atomic_load_explicit(&home->lock, memory_order_relaxed) != BERTH_HOME_FREE) {
             if (++spins >= SPINS_BEFORE_YIELD) sched_yield();
         }
     } while (!berth_home_try_lock(home));
@@ -232,6 +232,19 @@ static inline void storage_die(berth_storage* storage) {
 
 static void unlock_slow(berth_home* home, berth_home* outer);
 
+/// Takes the lock unless somebody has it who will look after what was left to the holder: a visitor
+/// does not, and is waited for.
+static bool try_lock_after_leaving(berth_home* home) {
+    for (;;) {
+        uint32_t seen = BERTH_HOME_FREE;
+        if (atomic_compare_exchange_strong_explicit(
+                &home->lock, &seen, BERTH_HOME_TAKEN, memory_order_seq_cst, memory_order_seq_cst))
+            return true;
+        if (seen == BERTH_HOME_TAKEN) return false;
+        sched_yield();
+    }
+}
+
 /// As berth_home_unlock for a thread that holds `outer`'s lock, too (NULL: none): deleters wait for
 /// that as well.
 static void unlock_inside(berth_home* home, berth_home* outer) {
@@ -251,7 +264,7 @@ static void leave_to_holder(berth_home* home, berth_object* object, berth_home* 
         &home->remote, &object->next, object, memory_order_seq_cst, memory_order_relaxed)) {
     }
     // the holder may have let go just before it could see the object
-    if (berth_home_try_lock(home)) unlock_slow(home, outer);
+    if (try_lock_after_leaving(home)) unlock_slow(home, outer);
     berth_home_unpin(home);
 }
 
@@ -348,7 +361,7 @@ static void unlock_slow(berth_home* home, berth_home* outer) {
         home->returned = NULL;
         const bool is_last = home->is_closed && home->live_objects == 0;
         if (is_last) home->is_closed = false; // its reference is given back once
-        atomic_exchange_explicit(&home->lock, 0, memory_order_seq_cst);
+        atomic_exchange_explicit(&home->lock, BERTH_HOME_FREE, memory_order_seq_cst);
         if (outer != NULL) {
             defer_deleters(returned, outer);
         } else {
@@ -359,7 +372,7 @@ static void unlock_slow(berth_home* home, berth_home* outer) {
             break;
         }
     } while (atomic_load_explicit(&home->remote, memory_order_seq_cst) != NULL &&
-             berth_home_try_lock(home));
+             try_lock_after_leaving(home));
     berth_home_unpin(home);
 }
 

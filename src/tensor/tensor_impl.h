@@ -96,8 +96,15 @@ typedef struct berth_overdue {
 BERTH_VEC_DEFINE(berth_overdue_vec, berth_overdue);
 BERTH_VEC_DEFINE(berth_object_chunk_vec, void*);
 
+/// Who has a home's lock.
+enum berth_home_lock_state {
+    BERTH_HOME_FREE,
+    BERTH_HOME_TAKEN,
+    BERTH_HOME_VISITED, ///< by a thread that only puts the home's memory in order
+};
+
 struct berth_home {
-    _Atomic uint32_t lock;         ///< 0 free, 1 taken
+    _Atomic uint32_t lock;         ///< berth_home_lock_state
     _Atomic(berth_object*) remote; ///< released by threads that did not get the lock
     /// Foreign storages that have died. Their deleters run when the lock is free again: they are
     /// others' code, and may wait for a thread that waits for the lock.
@@ -133,7 +140,9 @@ static inline bool berth_home_is_forked(const berth_home* home) {
 }
 
 static inline bool berth_home_try_lock(berth_home* home) {
-    return atomic_exchange_explicit(&home->lock, 1, memory_order_acquire) == 0;
+    uint32_t seen = BERTH_HOME_FREE;
+    return atomic_compare_exchange_strong_explicit(
+        &home->lock, &seen, BERTH_HOME_TAKEN, memory_order_acquire, memory_order_relaxed);
 }
 void berth_home_lock_slow(berth_home* home);
 static inline void berth_home_lock(berth_home* home) {
@@ -147,7 +156,20 @@ static inline void berth_home_unlock(berth_home* home) {
         berth_home_unlock_slow(home);
         return;
     }
-    atomic_store_explicit(&home->lock, 0, memory_order_release);
+    atomic_store_explicit(&home->lock, BERTH_HOME_FREE, memory_order_release);
+}
+
+/// Takes the lock for a short while to put what it guards in order, for any thread that keeps the
+/// home valid; false if somebody has it. Other than a holder, a visitor takes over no releases,
+/// calls no deleter and never ends the home: who would leave something to the holder waits for a
+/// visitor instead.
+static inline bool berth_home_try_visit(berth_home* home) {
+    uint32_t seen = BERTH_HOME_FREE;
+    return atomic_compare_exchange_strong_explicit(
+        &home->lock, &seen, BERTH_HOME_VISITED, memory_order_acquire, memory_order_relaxed);
+}
+static inline void berth_home_end_visit(berth_home* home) {
+    atomic_store_explicit(&home->lock, BERTH_HOME_FREE, memory_order_release);
 }
 
 /// Frees the object caches; nothing is out.
