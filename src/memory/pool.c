@@ -27,6 +27,7 @@ static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
     if (!berth_mutex_try_lock(pool->lock)) return 0;
     berth_pool_flush_slabs(pool);
     const uint64_t given = berth_pool_release_pages(pool, 0, wanted_bytes, false);
+    pool->asked.reclaimed_bytes += given;
     berth_mutex_unlock(pool->lock);
     return given;
 }

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "memory/extents.h"
 #include "memory/pool.h"
+#include "memory/pool_watch.h"
 #include "memory/slabs.h"
 
 /// Reserved addresses; `space` is NULL in a list entry that can be used again.
@@ -48,6 +49,9 @@ struct berth_pool {
     uint64_t blocks;
     uint64_t takes;
     uint64_t maps; ///< takes that mapped something
+
+    berth_pool_asked asked;
+    berth_pool_watch* watch; ///< NULL: nobody looks
 };
 
 // A block's handle is 0 (it has no bytes), a slab's slot shifted left with the lowest bit set, or
@@ -75,6 +79,22 @@ BERTH_NODISCARD berth_status berth_pool_take_extent(berth_pool* pool,
 BERTH_NODISCARD berth_status berth_pool_take_large(berth_pool* pool,
                                                    const berth_pool_request* request,
                                                    berth_block* out_block);
+
+// pool_watch.c
+
+/// Where a pool stands before it looks for an extent.
+typedef struct berth_pool_footing {
+    uint64_t free_bytes;
+    uint64_t shifted_bytes; ///< moved or reclaimed
+    uint64_t maps;
+} berth_pool_footing;
+
+berth_pool_footing berth_pool_stand(const berth_pool* pool);
+/// Notes how a request for an extent of `size` bytes ended that began with `before`.
+void berth_pool_note_asked(berth_pool* pool,
+                           const berth_pool_footing* before,
+                           uint64_t size,
+                           berth_status status);
 
 // pool_small.c
 

@@ -225,6 +225,7 @@ static uint64_t fill_by_moving(berth_pool* pool, const growth* plan) {
         }
         berth_extents_set(&pool->extents, id, BERTH_EXTENT_HOLE, 0);
         filled += donor.size;
+        pool->asked.moved_bytes += donor.size;
     }
     return filled;
 }

@@ -49,11 +49,12 @@ static void relieve(berth_pool* pool) {
     berth_mutex_lock(pool->lock);
 }
 
-berth_status berth_pool_take_extent(berth_pool* pool,
-                                    uint64_t size,
-                                    uint64_t alignment,
-                                    berth_reservation* reservation,
-                                    berth_extent_id* out_id) {
+/// As berth_pool_take_extent, which notes how it ended.
+static berth_status find_extent(berth_pool* pool,
+                                uint64_t size,
+                                uint64_t alignment,
+                                berth_reservation* reservation,
+                                berth_extent_id* out_id) {
     for (bool relieved = false;; relieved = true) {
         BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
         *out_id = take_mapped(pool, size, alignment);
@@ -65,6 +66,17 @@ berth_status berth_pool_take_extent(berth_pool* pool,
         // Better late than not at all: what work may touch now can be moved then.
         relieve(pool);
     }
+}
+
+berth_status berth_pool_take_extent(berth_pool* pool,
+                                    uint64_t size,
+                                    uint64_t alignment,
+                                    berth_reservation* reservation,
+                                    berth_extent_id* out_id) {
+    const berth_pool_footing before = berth_pool_stand(pool);
+    const berth_status status = find_extent(pool, size, alignment, reservation, out_id);
+    berth_pool_note_asked(pool, &before, size, status);
+    return status;
 }
 
 berth_status berth_pool_take_large(berth_pool* pool,

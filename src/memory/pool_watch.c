@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorts requests for extents by how they ended, and lets the pool's watch look.
+#include "memory/pool_watch.h"
+
+#include "memory/pool_internal.h"
+
+void berth_pool_set_watch(berth_pool* pool, berth_pool_watch* watch) {
+    berth_mutex_lock(pool->lock);
+    pool->watch = watch;
+    berth_mutex_unlock(pool->lock);
+}
+
+static uint64_t shifted(const berth_pool* pool) {
+    return pool->asked.moved_bytes + pool->asked.reclaimed_bytes;
+}
+
+berth_pool_footing berth_pool_stand(const berth_pool* pool) {
+    return (berth_pool_footing){
+        .free_bytes = pool->extents.bytes[BERTH_EXTENT_FREE],
+        .shifted_bytes = shifted(pool),
+        .maps = pool->maps,
+    };
+}
+
+/// The outcome of a request that was not just found.
+static berth_pool_outcome judge(const berth_pool* pool,
+                                const berth_pool_footing* before,
+                                uint64_t size,
+                                berth_status status) {
+    const bool was_enough = before->free_bytes >= size;
+    if (status == BERTH_OK) {
+        if (was_enough && shifted(pool) != before->shifted_bytes) return BERTH_POOL_MOVED;
+        return was_enough ? BERTH_POOL_SPREAD : BERTH_POOL_GREW;
+    }
+    berth_store_stats store;
+    berth_store_query_stats(pool->store, &store);
+    const uint64_t room = store.capacity_bytes - store.mapped_bytes - store.reserved_bytes;
+    return was_enough || size - before->free_bytes <= room ? BERTH_POOL_REFUSED : BERTH_POOL_FULL;
+}
+
+void berth_pool_note_asked(berth_pool* pool,
+                           const berth_pool_footing* before,
+                           uint64_t size,
+                           berth_status status) {
+    berth_pool_asked* asked = &pool->asked;
+    const bool is_found =
+        status == BERTH_OK && shifted(pool) == before->shifted_bytes && pool->maps == before->maps;
+    const berth_pool_outcome outcome =
+        is_found ? BERTH_POOL_FOUND : judge(pool, before, size, status);
+    asked->outcomes[outcome]++;
+    asked->counts[berth_asked_class(size)]++;
+    asked->bytes += size;
+    berth_pool_watch* watch = pool->watch;
+    if (watch == NULL) return;
+    if (outcome == BERTH_POOL_MOVED || outcome == BERTH_POOL_REFUSED)
+        watch->note(watch->self, outcome, size);
+    if (pool->takes >= watch->next_takes) watch->sample(watch->self);
+}
