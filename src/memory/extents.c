@@ -120,18 +120,33 @@ void berth_extents_init(berth_extents* extents, const berth_host* host, uint64_t
 }
 
 void berth_extents_fini(berth_extents* extents) {
-    berth_extent_vec_fini(&extents->records, extents->host);
+    for (size_t i = 0; i < BERTH_EXTENT_CHUNKS; i++)
+        berth_host_free(extents->host, extents->chunks[i]);
+}
+
+/// Adds a chunk of spare records.
+static berth_status add_chunk(berth_extents* extents) {
+    uint32_t chunk = 0;
+    while (chunk < BERTH_EXTENT_CHUNKS && extents->chunks[chunk] != NULL)
+        chunk++;
+    if (chunk == BERTH_EXTENT_CHUNKS)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "a pool has too many blocks");
+    const uint32_t count = UINT32_C(1) << (BERTH_EXTENT_CHUNK_BIT + chunk);
+    berth_extent* records = berth_host_calloc(extents->host, count, sizeof *records);
+    if (records == NULL)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a pool's blocks");
+    extents->chunks[chunk] = records;
+    const berth_extent_id first = extents->record_count;
+    extents->record_count += count;
+    for (berth_extent_id id = extents->record_count - 1; id > first; id--)
+        berth_extents_return_spare(extents, id);
+    if (first != 0) berth_extents_return_spare(extents, first);
+    return BERTH_OK;
 }
 
 berth_status berth_extents_prepare(berth_extents* extents, size_t count) {
-    while (extents->spare_count < count) {
-        const size_t next = extents->records.count;
-        if (next >= UINT32_MAX)
-            return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "a pool has too many blocks");
-        BERTH_TRY(berth_extent_vec_push(
-            &extents->records, extents->host, (berth_extent){.state = BERTH_EXTENT_SPARE}));
-        if (next != 0) berth_extents_return_spare(extents, (berth_extent_id)next);
-    }
+    while (extents->spare_count < count)
+        BERTH_TRY(add_chunk(extents));
     return BERTH_OK;
 }
 
@@ -429,7 +444,7 @@ static bool are_bins_valid(const berth_extents* extents,
 /// The figures over FREE extents are what a look at all of them gives.
 static bool are_figures_right(const berth_extents* extents) {
     berth_extents seen = {.granule_bytes = extents->granule_bytes};
-    for (size_t i = 1; i < extents->records.count; i++)
+    for (size_t i = 1; i < extents->record_count; i++)
         count_free(&seen, berth_extents_at(extents, (berth_extent_id)i), 1);
     return seen.free_count == extents->free_count &&
            memcmp(seen.placeable, extents->placeable, sizeof seen.placeable) == 0;
@@ -438,7 +453,7 @@ static bool are_figures_right(const berth_extents* extents) {
 bool berth_extents_are_valid(const berth_extents* extents) {
     uint64_t bytes[BERTH_EXTENT_STATE_COUNT] = {0};
     size_t counts[BERTH_EXTENT_STATE_COUNT] = {0};
-    for (size_t i = 1; i < extents->records.count; i++) {
+    for (size_t i = 1; i < extents->record_count; i++) {
         const berth_extent_id id = (berth_extent_id)i;
         const berth_extent* extent = berth_extents_at(extents, id);
         counts[extent->state]++;

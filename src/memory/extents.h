@@ -10,7 +10,6 @@
 #define BERTH_MEMORY_EXTENTS_H
 
 #include "base/host.h"
-#include "base/vec.h"
 #include "memory/movable.h"
 
 #include <stdbool.h>
@@ -42,7 +41,10 @@ typedef struct berth_extent {
     berth_extent_state state;
 } berth_extent;
 
-BERTH_VEC_DEFINE(berth_extent_vec, berth_extent);
+/// Records lie in chunks, each twice as long as the one before, and never move: whoever has a block
+/// can reach its record while another thread adds some.
+#define BERTH_EXTENT_CHUNKS 26u
+#define BERTH_EXTENT_CHUNK_BIT 6u ///< the first chunk has 2^6 records
 
 /// Sizes for which the books tell at any time how much of the free memory blocks of it can use.
 typedef enum berth_placeable {
@@ -63,8 +65,9 @@ typedef struct berth_extent_bins {
 } berth_extent_bins;
 
 typedef struct berth_extents {
-    const berth_host* host;   ///< borrowed
-    berth_extent_vec records; ///< record 0 is never an extent
+    const berth_host* host; ///< borrowed
+    berth_extent* chunks[BERTH_EXTENT_CHUNKS];
+    uint32_t record_count; ///< record 0 is never an extent
     berth_extent_id spare;
     size_t spare_count;
     berth_extent_bins free;
@@ -98,7 +101,9 @@ berth_extent_id berth_extents_add_region(berth_extents* extents,
 void berth_extents_remove_region(berth_extents* extents, berth_extent_id id);
 
 static inline berth_extent* berth_extents_at(const berth_extents* extents, berth_extent_id id) {
-    return &extents->records.items[id];
+    const uint32_t number = id + (1u << BERTH_EXTENT_CHUNK_BIT);
+    const uint32_t bit = 31u - (uint32_t)__builtin_clz(number);
+    return &extents->chunks[bit - BERTH_EXTENT_CHUNK_BIT][number - (1u << bit)];
 }
 
 /// Takes [start, start + size) out of the extent `id`, which covers it, and gives it `state`, USED

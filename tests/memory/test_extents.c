@@ -42,8 +42,8 @@ static int teardown(void** state) {
 /// Makes [start, start + size) FREE.
 static berth_extent_id map(kit* k, uint64_t start, uint64_t size) {
     berth_extent_id id = 0;
-    for (size_t i = 1; i < k->extents.records.count && id == 0; i++) {
-        const berth_extent* e = &k->extents.records.items[i];
+    for (size_t i = 1; i < k->extents.record_count && id == 0; i++) {
+        const berth_extent* e = berth_extents_at(&k->extents, (berth_extent_id)i);
         if (e->state == BERTH_EXTENT_HOLE && e->start <= start &&
             start + size <= e->start + e->size)
             id = (berth_extent_id)i;
@@ -177,8 +177,8 @@ static void preparing_without_memory_leaves_everything_usable(void** state) {
 /// The size of the best fit for a block without alignment, found the slow way; 0 if there is none.
 static uint64_t naive_best(const kit* k, uint64_t size) {
     uint64_t best = 0;
-    for (size_t i = 1; i < k->extents.records.count; i++) {
-        const berth_extent* e = &k->extents.records.items[i];
+    for (size_t i = 1; i < k->extents.record_count; i++) {
+        const berth_extent* e = berth_extents_at(&k->extents, (berth_extent_id)i);
         if (e->state != BERTH_EXTENT_FREE || e->size < size) continue;
         if (best == 0 || e->size < best) best = e->size;
     }
@@ -189,8 +189,8 @@ static uint64_t naive_best(const kit* k, uint64_t size) {
 static uint64_t naive_placeable(const kit* k, uint64_t size) {
     const uint64_t alignment = size % GRANULE == 0 ? GRANULE : UNIT;
     uint64_t sum = 0;
-    for (size_t i = 1; i < k->extents.records.count; i++) {
-        const berth_extent* e = &k->extents.records.items[i];
+    for (size_t i = 1; i < k->extents.record_count; i++) {
+        const berth_extent* e = berth_extents_at(&k->extents, (berth_extent_id)i);
         if (e->state != BERTH_EXTENT_FREE) continue;
         uint64_t at = (e->start + alignment - 1) / alignment * alignment;
         for (; at + size <= e->start + e->size; at += size)
@@ -201,8 +201,8 @@ static uint64_t naive_placeable(const kit* k, uint64_t size) {
 
 static void check_figures(const kit* k) {
     uint64_t count = 0;
-    for (size_t i = 1; i < k->extents.records.count; i++)
-        count += k->extents.records.items[i].state == BERTH_EXTENT_FREE;
+    for (size_t i = 1; i < k->extents.record_count; i++)
+        count += berth_extents_at(&k->extents, (berth_extent_id)i)->state == BERTH_EXTENT_FREE;
     assert_int_equal(k->extents.free_count, count);
     const uint64_t* placeable = k->extents.placeable;
     assert_int_equal(placeable[BERTH_PLACEABLE_GRANULE], naive_placeable(k, GRANULE));
