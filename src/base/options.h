@@ -94,6 +94,8 @@ typedef enum berth_option_type {
       "each row of a result has the same bits for every batch size and thread count")              \
     X(POISON, WORD, "off", 0, 0, "", BERTH_WORDS_TEXT(BERTH_POISON_WORDS),                         \
       "fill memory with a pattern when it is freed, placed, or both")                              \
+    X(CHECK_ORDER, BOOL, "0", 0, 1, "", "",                                                        \
+      "on an asynchronous device, refuse work on bytes that another stream may still be using")    \
     X(LOG, TEXT, "warn", 0, 0, "", "LEVEL, LEVEL:FILE",                                            \
       "what to log (off, error, warn, info, debug) and where; stderr if there is no file")         \
     X(PRINT_CONFIG, BOOL, "0", 0, 1, "", "",                                                       \

@@ -120,6 +120,7 @@ struct berth_device {
     const char* name;       ///< "cpu", "sim", "cuda"
     berth_device_kind kind;
     uint64_t granule_bytes;
+    struct berth_order_check* order_check; ///< BERTH_CHECK_ORDER (order_check.h); NULL: none
 };
 
 /// True if `ops` has every required entry and the right ABI version.

@@ -222,6 +222,8 @@ static berth_status count_outputs(berth_context* context, op_state* state) {
     int64_t count = -1;
     if (call->scratch_bytes < sizeof count)
         return berth_fail(BERTH_ERR_STATE, "an op that counts needs a workspace for the count");
+    for (uint32_t i = 0; i < call->output_count; ++i)
+        call->outputs[i].data = NULL; // their places come later
     BERTH_TRY(berth_stream_launch(stream,
                                   berth_op_kernel_for(state->desc->counters, stream->device->kind),
                                   call,

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "berth/memory.h"
 #include "device/cpu/cpu_device.h"
+#include "device/order_check.h"
 #include "device/sim/sim_device.h"
 #include "exec/bucket_settings.h"
 #include "exec/event_names.h"
@@ -106,6 +107,8 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(check_buckets(runtime));
     BERTH_TRY(create_improver(runtime, options));
     BERTH_TRY(create_device(runtime, options));
+    if (berth_options_bool(options, BERTH_OPTION_CHECK_ORDER))
+        BERTH_TRY(berth_order_check_start(runtime->device));
     uint64_t total, available;
     BERTH_TRY(berth_device_query_memory(runtime->device, &total, &available));
     const uint64_t capacity = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);

@@ -8,10 +8,10 @@ const program_way program_reference = {
 
 static const program_way ways[] = {
     {"cpu", {{"threads", "1"}}, 1, false},
-    {"sim", {{"device", "sim"}}, 1, false},
+    {"sim, order checked", {{"device", "sim"}, {"check_order", "1"}}, 2, false},
     {"cpu, tampered with", {{"threads", "1"}, {"mode", "plan"}}, 2, true},
     {"sim, trimmed, pow2 buckets",
-     {{"device", "sim"}, {"keep", "none"}, {"buckets", "pow2"}}, 3, false},
+     {{"device", "sim"}, {"keep", "none"}, {"buckets", "pow2"}, {"check_order", "1"}}, 4, false},
     {"cpu, plan, linear buckets",
      {{"threads", "1"}, {"mode", "plan"}, {"plan_quantum", "0"}, {"buckets", "linear:8"}}, 4,
      false},
@@ -25,7 +25,8 @@ static const program_way ways[] = {
     {"cpu, one plan", {{"threads", "1"}, {"mode", "plan"}, {"plan_cache_entries", "1"}}, 3, false},
     {"cpu, short traces", {{"threads", "1"}, {"trace_max", "24"}, {"keep", "1M"}}, 3, false},
     {"cpu, system", {{"threads", "1"}, {"mode", "system"}}, 2, false},
-    {"sim, pool", {{"device", "sim"}, {"mode", "pool"}}, 2, false},
+    {"sim, pool, order checked",
+     {{"device", "sim"}, {"mode", "pool"}, {"check_order", "1"}}, 3, false},
     {"sim, plan, many paths",
      {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4, false},
 };
