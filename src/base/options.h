@@ -88,6 +88,9 @@ typedef enum berth_option_type {
     X(KEEP, WORD_OR_BYTES, "auto", 0, BERTH_OPTION_UNLIMITED, "bytes",                             \
       BERTH_WORDS_TEXT(BERTH_KEEP_WORDS),                                                          \
       "idle memory kept mapped: all of it, as much as recent use suggests, none, or so many bytes")\
+    X(DECAY_MS, COUNT, "10000", 0, BERTH_OPTION_UNLIMITED, "ms", "",                               \
+      "time in which idle memory that BERTH_KEEP does not keep goes back to the system, also "     \
+      "while the program sleeps; 0: at each step's end, unlimited: never")                         \
     X(HUGE, WORD, "madvise", 0, 0, "", BERTH_WORDS_TEXT(BERTH_HUGE_WORDS),                         \
       "huge pages of the CPU device: none, asked for, or from the system's reserve")               \
     X(BATCH_INVARIANT, BOOL, "1", 0, 1, "", "",                                                    \

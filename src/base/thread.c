@@ -9,10 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
+
+#define NS_A_SECOND UINT64_C(1000000000)
 
 berth_status berth_mutex_init(berth_mutex* mutex) {
     const int error = pthread_mutex_init(&mutex->handle, NULL);
@@ -35,7 +38,14 @@ void berth_mutex_unlock(berth_mutex* mutex) {
 }
 
 berth_status berth_cond_init(berth_cond* cond) {
-    const int error = pthread_cond_init(&cond->handle, NULL);
+    pthread_condattr_t attributes;
+    int error = pthread_condattr_init(&attributes);
+    if (error == 0) {
+        // waits with a timeout are not to follow changes of the calendar
+        (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        error = pthread_cond_init(&cond->handle, &attributes);
+        (void)pthread_condattr_destroy(&attributes);
+    }
     if (error == 0) return BERTH_OK;
     return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no condition variable: %s", strerror(error));
 }
@@ -45,6 +55,17 @@ void berth_cond_fini(berth_cond* cond) { (void)pthread_cond_destroy(&cond->handl
 void berth_cond_wait(berth_cond* cond, berth_mutex* mutex) {
     const int error = pthread_cond_wait(&cond->handle, &mutex->handle);
     BERTH_CHECK(2, error == 0);
+}
+
+bool berth_cond_wait_for(berth_cond* cond, berth_mutex* mutex, uint64_t timeout_ns) {
+    struct timespec end;
+    (void)clock_gettime(CLOCK_MONOTONIC, &end); // cannot fail for this clock
+    const uint64_t ns = (uint64_t)end.tv_nsec + timeout_ns % NS_A_SECOND;
+    end.tv_sec += (time_t)(timeout_ns / NS_A_SECOND + ns / NS_A_SECOND);
+    end.tv_nsec = (long)(ns % NS_A_SECOND);
+    const int error = pthread_cond_timedwait(&cond->handle, &mutex->handle, &end);
+    BERTH_CHECK(2, error == 0 || error == ETIMEDOUT);
+    return error == 0;
 }
 
 void berth_cond_signal(berth_cond* cond) { (void)pthread_cond_signal(&cond->handle); }

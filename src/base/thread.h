@@ -34,6 +34,8 @@ BERTH_NODISCARD berth_status berth_cond_init(berth_cond* cond);
 void berth_cond_fini(berth_cond* cond);
 /// Lets go of `mutex`, which the caller holds, while it waits. May return without a signal.
 void berth_cond_wait(berth_cond* cond, berth_mutex* mutex);
+/// The same for `timeout_ns` at most; false once they are over.
+bool berth_cond_wait_for(berth_cond* cond, berth_mutex* mutex, uint64_t timeout_ns);
 /// Wakes one thread that waits, or all of them.
 void berth_cond_signal(berth_cond* cond);
 void berth_cond_broadcast(berth_cond* cond);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "exec/decay.h"
 #include "exec/plain_bytes.h"
 #include "exec/run.h"
 
@@ -18,6 +19,8 @@ static void link_context(berth_context* context) {
 static void unlink_context(berth_context* context) {
     berth_runtime* runtime = context->runtime;
     berth_mutex_lock(&runtime->lock);
+    while (context->is_visited)
+        berth_cond_wait(&runtime->decay.visit_ended, &runtime->lock);
     if (context->previous != NULL) {
         context->previous->next = context->next;
     } else {
@@ -101,6 +104,7 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
     }
     choose_poison(context);
     link_context(context);
+    berth_decay_start(runtime);
     *out_context = context;
     return BERTH_OK;
 }

@@ -26,6 +26,7 @@
 #include "memory/page_store.h"
 #include "memory/pinned.h"
 #include "memory/pool.h"
+#include "memory/use_window.h"
 #include "ops/op_table.h"
 #include "plan/improver.h"
 #include "plan/plan_store.h"
@@ -121,11 +122,17 @@ struct berth_op {
     struct berth_op* next;
 };
 
-/// Recent use of memory, for BERTH_KEEP=auto.
-typedef struct berth_use_trend {
-    double mean;
-    double variance;
-} berth_use_trend;
+/// The thread of exec/decay.h. Guarded by the runtime's lock.
+typedef struct berth_decay {
+    berth_cond wake;        ///< the thread is to end
+    berth_cond visit_ended; ///< a context is not visited any more
+    bool has_wake;
+    bool has_visit_ended;
+    berth_thread thread;
+    bool was_tried; ///< to start it
+    bool has_thread;
+    bool is_ending;
+} berth_decay;
 
 /// Buckets set for a step that has not been run (exec/bucket_settings.h).
 typedef struct berth_bucket_setting berth_bucket_setting;
@@ -141,6 +148,7 @@ struct berth_runtime {
     berth_mode mode;
     berth_keep keep;
     uint64_t keep_bytes;
+    uint64_t decay_ns; ///< UINT64_MAX: never
     berth_poison poison;
     bool batch_invariant;
     berth_plan_policy policy;
@@ -157,6 +165,7 @@ struct berth_runtime {
     berth_op* first_op; ///< the latest
     uint32_t op_count;
     berth_context* first_context;
+    berth_decay decay;
     char buckets[BERTH_OPTION_TEXT_BYTES];
     char trace_path[BERTH_OPTION_TEXT_BYTES]; ///< of BERTH_TRACE_FILE; "-": none
 };
@@ -167,12 +176,13 @@ struct berth_context {
     berth_run* run;       ///< the innermost open step
     berth_run* first_run; ///< kept for the next step
     berth_step_entry* recent_step;
-    uint64_t extra_bytes; ///< declared for the next step
-    uint32_t steps_since_trim;
+    uint64_t extra_bytes;          ///< declared for the next step
     berth_address_map plain_bytes; ///< of berth_alloc(), out now
-    berth_use_trend frame_trend;
-    berth_use_trend pool_trend;
-    berth_context* previous; ///< the runtime's list
+    berth_use_window frame_use;    ///< bytes of the arena
+    berth_use_window pool_use;     ///< bytes in the pool's blocks and slabs
+    uint64_t aged_epoch;           ///< in which a step's end gave memory back
+    bool is_visited;               ///< guarded by the runtime's lock: does not end meanwhile
+    berth_context* previous;       ///< the runtime's list
     berth_context* next;
     berth_status error;
     char error_text[1024];

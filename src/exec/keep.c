@@ -1,39 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows recent use and gives back what it does not explain.
+// The policy: recent use is expected to go on, what it does not explain ages and goes back in small
+// parts.
 #include "exec/keep.h"
 
-#include <math.h>
+#include "base/clock.h"
+#include "exec/decay.h"
 
-enum {
-    STEPS_BETWEEN_TRIMS = 16,
-    TREND_SAMPLES = 32, ///< the weight of a sample is 1 / TREND_SAMPLES
-    DEVIATIONS_KEPT = 2,
-};
+/// Bytes that are to stay mapped: of frames in all, of the pool idle.
+typedef struct kept {
+    uint64_t frames_bytes;
+    uint64_t pool_bytes;
+    bool is_settled; ///< stays the same until memory is used again
+} kept;
 
-static void follow(berth_use_trend* trend, uint64_t bytes) {
-    const double weight = 1.0 / TREND_SAMPLES;
-    const double delta = (double)bytes - trend->mean;
-    trend->mean += weight * delta;
-    trend->variance = (1.0 - weight) * (trend->variance + weight * delta * delta);
+bool berth_keep_is_ageing(const berth_runtime* runtime) {
+    const bool fits = runtime->keep == BERTH_KEEP_AUTO || runtime->keep == BERTH_KEEP_BYTES;
+    return fits && runtime->mode != BERTH_MODE_SYSTEM && runtime->decay_ns > 0 &&
+           runtime->decay_ns != UINT64_MAX;
 }
 
-static uint64_t expected_use(const berth_use_trend* trend) {
-    return (uint64_t)(trend->mean + DEVIATIONS_KEPT * sqrt(trend->variance));
+static uint64_t current_epoch(const berth_runtime* runtime) {
+    return berth_clock_now_ns() / berth_decay_epoch_ns(runtime);
 }
 
-/// BERTH_KEEP=auto: what recent use does not explain goes back, now and then.
+static uint64_t less(uint64_t bytes, uint64_t used) { return bytes > used ? bytes - used : 0; }
+
+/// Notes what has been in use since the last time; `frame_bytes` are those of a step that ended.
+static void note_use(berth_context* context, uint64_t epoch, uint64_t frame_bytes) {
+    berth_arena_stats arena;
+    berth_arena_query_stats(context->home.arena, &arena);
+    if (frame_bytes < arena.used_bytes) frame_bytes = arena.used_bytes;
+    berth_use_window_note(&context->frame_use, epoch, frame_bytes, arena.used_bytes);
+    uint64_t peak_bytes, pool_bytes;
+    berth_pool_sample_use(context->home.pool, &peak_bytes, &pool_bytes);
+    berth_use_window_note(&context->pool_use, epoch, peak_bytes, pool_bytes);
+}
+
+static kept decide(const berth_context* context, uint64_t epoch) {
+    const berth_runtime* runtime = context->runtime;
+    const uint64_t floor = runtime->keep == BERTH_KEEP_BYTES ? runtime->keep_bytes : 0;
+    const uint64_t frames = berth_use_window_expect(&context->frame_use, epoch);
+    const uint64_t pool = berth_use_window_expect(&context->pool_use, epoch);
+    const uint64_t idle = less(pool, context->pool_use.level_bytes);
+    return (kept){
+        .frames_bytes = frames > floor ? frames : floor,
+        .pool_bytes = idle > floor ? idle : floor,
+        .is_settled = idle == 0 && frames == context->frame_use.level_bytes,
+    };
+}
+
+/// BERTH_KEEP=auto at a step's end.
 static void keep_recent_use(berth_context* context) {
-    berth_home* home = &context->home;
-    berth_pool_stats pool;
-    berth_pool_query_stats(home->pool, &pool);
-    follow(&context->frame_trend, context->first_run->frame.size_bytes);
-    follow(&context->pool_trend, pool.requested_bytes + context->first_run->pool_peak_bytes);
-    if (++context->steps_since_trim < STEPS_BETWEEN_TRIMS) return;
-    context->steps_since_trim = 0;
-    berth_arena_trim(home->arena, expected_use(&context->frame_trend), false);
-    const uint64_t used = pool.requested_bytes;
-    const uint64_t expected = expected_use(&context->pool_trend);
-    berth_pool_trim(home->pool, expected > used ? expected - used : 0, false);
+    const berth_runtime* runtime = context->runtime;
+    if (runtime->decay_ns == UINT64_MAX) return;
+    kept keep = {0};
+    if (runtime->decay_ns > 0) {
+        const uint64_t epoch = current_epoch(runtime);
+        note_use(context, epoch, context->first_run->frame.size_bytes);
+        if (runtime->decay.has_thread || context->aged_epoch == epoch) return;
+        context->aged_epoch = epoch;
+        keep = decide(context, epoch);
+    }
+    berth_arena_trim(context->home.arena, keep.frames_bytes, false);
+    berth_pool_trim(context->home.pool, keep.pool_bytes, false);
 }
 
 void berth_context_keep(berth_context* context) {
@@ -53,4 +82,19 @@ void berth_context_keep(berth_context* context) {
         berth_pool_trim(home->pool, context->runtime->keep_bytes, false);
         break;
     }
+}
+
+berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_bytes) {
+    berth_home* home = &context->home;
+    const uint64_t epoch = current_epoch(context->runtime);
+    // whoever is in an op now comes to a step's end, or is idle at another time
+    if (!berth_home_try_visit(home)) return BERTH_KEEP_AGEING;
+    note_use(context, epoch, 0);
+    const kept keep = decide(context, epoch);
+    berth_home_end_visit(home);
+    uint64_t given = berth_arena_release_idle(home->arena, keep.frames_bytes, limit_bytes);
+    if (given < limit_bytes)
+        given += berth_pool_release_idle(home->pool, keep.pool_bytes, limit_bytes - given);
+    if (given >= limit_bytes) return BERTH_KEEP_MORE;
+    return keep.is_settled && given == 0 ? BERTH_KEEP_SETTLED : BERTH_KEEP_AGEING;
 }

@@ -15,6 +15,7 @@
 #include "device/order_check.h"
 #include "device/sim/sim_device.h"
 #include "exec/bucket_settings.h"
+#include "exec/decay.h"
 #include "exec/event_names.h"
 #include "exec/exec_impl.h"
 #include "exec/plan_saving.h"
@@ -62,6 +63,8 @@ static void read_options(berth_runtime* runtime, const berth_options* options) {
     runtime->mode = (berth_mode)berth_options_word(options, BERTH_OPTION_MODE);
     runtime->keep = (berth_keep)berth_options_word(options, BERTH_OPTION_KEEP);
     runtime->keep_bytes = berth_options_u64(options, BERTH_OPTION_KEEP);
+    const uint64_t decay_ms = berth_options_u64(options, BERTH_OPTION_DECAY_MS);
+    if (!berth_mul_u64(decay_ms, 1000000, &runtime->decay_ns)) runtime->decay_ns = UINT64_MAX;
     runtime->poison = (berth_poison)berth_options_word(options, BERTH_OPTION_POISON);
     runtime->batch_invariant = berth_options_bool(options, BERTH_OPTION_BATCH_INVARIANT);
     memcpy(runtime->buckets,
@@ -102,6 +105,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(berth_fork_watch());
     BERTH_TRY(berth_mutex_init(&runtime->lock));
     runtime->has_lock = true;
+    BERTH_TRY(berth_decay_init(&runtime->decay));
     read_options(runtime, options);
     runtime->event_names = berth_runtime_event_names(runtime);
     BERTH_TRY(check_buckets(runtime));
@@ -132,6 +136,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
 static void destroy(berth_runtime* runtime) {
     if (runtime->fork_generation != berth_fork_generation) return;
     berth_host* host = runtime->host;
+    berth_decay_stop(runtime);
     berth_improver_destroy(runtime->improver);
     berth_runtime_close_plans(runtime);
     berth_runtime_close_traces(runtime);
@@ -147,6 +152,7 @@ static void destroy(berth_runtime* runtime) {
     berth_pinned_destroy(runtime->pinned);
     berth_store_destroy(runtime->store);
     berth_device_destroy(runtime->device);
+    berth_decay_fini(&runtime->decay);
     if (runtime->has_lock) berth_mutex_fini(&runtime->lock);
     berth_host_free(host, runtime);
     berth_host_destroy(host);

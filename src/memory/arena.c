@@ -146,15 +146,19 @@ static uint64_t idle_from(const berth_arena* arena, uint64_t keep_bytes) {
     return arena->top > keep_bytes ? arena->top : keep_bytes;
 }
 
-static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
-    berth_arena* arena = self;
+uint64_t berth_arena_release_idle(berth_arena* arena, uint64_t keep_bytes, uint64_t limit_bytes) {
     if (!berth_mutex_try_lock(arena->lock)) return 0;
-    uint64_t given = sweep_old(arena, wanted_bytes, false);
-    if (given < wanted_bytes && arena->current != NULL)
-        given += sweep(
-            arena, arena->current, idle_from(arena, arena->floor), wanted_bytes - given, false);
+    uint64_t given = sweep_old(arena, limit_bytes, false);
+    if (given < limit_bytes && arena->current != NULL) {
+        const uint64_t spared = arena->floor > keep_bytes ? arena->floor : keep_bytes;
+        given += sweep(arena, arena->current, idle_from(arena, spared), limit_bytes - given, false);
+    }
     berth_mutex_unlock(arena->lock);
     return given;
+}
+
+static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
+    return berth_arena_release_idle(self, 0, wanted_bytes);
 }
 
 berth_status berth_arena_create(const berth_host* host,

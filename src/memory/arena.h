@@ -65,6 +65,10 @@ void berth_arena_drop(berth_arena* arena, const void* data);
 /// if `may_block`, else leaves it to a later call). Returns the bytes given back.
 uint64_t berth_arena_trim(berth_arena* arena, uint64_t keep_bytes, bool may_block);
 
+/// As trim, for threads that do not have the context's lock: up to `limit_bytes`, and not what a
+/// push that is promised will use. Waits for nothing: gives nothing back while the arena is in use.
+uint64_t berth_arena_release_idle(berth_arena* arena, uint64_t keep_bytes, uint64_t limit_bytes);
+
 void berth_arena_query_stats(const berth_arena* arena, berth_arena_stats* out_stats);
 
 #endif // BERTH_MEMORY_ARENA_H

@@ -22,11 +22,28 @@ void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size) {
     if (!pool->is_async) BERTH_POISON_REGION(berth_pool_address(start), size);
 }
 
+/// Mapped bytes in no block.
+static uint64_t idle_bytes(const berth_pool* pool) {
+    return pool->extents.bytes[BERTH_EXTENT_FREE] + pool->slabs.slab_bytes - pool->slabs.used_bytes;
+}
+
+static uint64_t release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t limit_bytes) {
+    if (idle_bytes(pool) <= keep_bytes) return 0;
+    berth_pool_flush_slabs(pool);
+    return berth_pool_release_pages(pool, keep_bytes, limit_bytes, false);
+}
+
+uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t limit_bytes) {
+    if (!berth_mutex_try_lock(pool->lock)) return 0;
+    const uint64_t given = release_idle(pool, keep_bytes, limit_bytes);
+    berth_mutex_unlock(pool->lock);
+    return given;
+}
+
 static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
     berth_pool* pool = self;
     if (!berth_mutex_try_lock(pool->lock)) return 0;
-    berth_pool_flush_slabs(pool);
-    const uint64_t given = berth_pool_release_pages(pool, 0, wanted_bytes, false);
+    const uint64_t given = release_idle(pool, 0, wanted_bytes);
     pool->asked.reclaimed_bytes += given;
     berth_mutex_unlock(pool->lock);
     return given;
@@ -107,6 +124,8 @@ static void count_take(berth_pool* pool, uint64_t size) {
     pool->requested_bytes += size;
     if (pool->requested_bytes > pool->peak_requested_bytes)
         pool->peak_requested_bytes = pool->requested_bytes;
+    const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
+    if (used > pool->recent_peak_bytes) pool->recent_peak_bytes = used;
 }
 
 static void count_give(berth_pool* pool, uint64_t size) {
@@ -184,6 +203,14 @@ uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block) 
     return given;
 }
 
+void berth_pool_sample_use(berth_pool* pool, uint64_t* out_peak_bytes, uint64_t* out_bytes) {
+    berth_mutex_lock(pool->lock);
+    *out_bytes = pool->extents.bytes[BERTH_EXTENT_USED];
+    *out_peak_bytes = pool->recent_peak_bytes;
+    pool->recent_peak_bytes = *out_bytes;
+    berth_mutex_unlock(pool->lock);
+}
+
 void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats) {
     berth_mutex_lock(pool->lock);
     const bool mapped_less = pool->maps < pool->takes && !pool->has_bypass;
@@ -192,8 +219,7 @@ void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats)
         .peak_requested_bytes = pool->peak_requested_bytes,
         .blocks = pool->blocks,
         .mapped_bytes = pool->mapped_bytes,
-        .free_bytes = pool->extents.bytes[BERTH_EXTENT_FREE] + pool->slabs.slab_bytes -
-                      pool->slabs.used_bytes,
+        .free_bytes = idle_bytes(pool),
         .largest_free_bytes = berth_extents_query_largest(&pool->extents),
         .takes = pool->takes,
         .reuses = mapped_less ? pool->takes - pool->maps : 0,

@@ -108,6 +108,12 @@ uint64_t berth_pool_demand_bytes(const berth_pool* pool, const berth_pool_demand
 /// given back.
 uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block);
 
+/// As trim, up to `limit_bytes`, and without waiting for a lock or for pending work.
+uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t limit_bytes);
+
+/// Bytes in blocks and slabs, with all rounding: the most at one time since the last call, and now.
+void berth_pool_sample_use(berth_pool* pool, uint64_t* out_peak_bytes, uint64_t* out_bytes);
+
 void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats);
 
 /// Walks the whole structure: books balance, nothing overlaps. For assertions of tier 3 and tests.

@@ -46,6 +46,7 @@ struct berth_pool {
     uint64_t mapped_bytes;
     uint64_t requested_bytes;
     uint64_t peak_requested_bytes;
+    uint64_t recent_peak_bytes; ///< in USED extents, since the last sample
     uint64_t blocks;
     uint64_t takes;
     uint64_t maps; ///< takes that mapped something

@@ -182,21 +182,6 @@ static void keep_with_a_number_bounds_what_stays_mapped(void** state) {
     exec_kit_close(&kit);
 }
 
-static void keep_auto_follows_recent_use(void** state) {
-    (void)state;
-    exec_kit kit;
-    open_with(&kit, "keep", "auto");
-    for (int64_t n = 1000000; n <= 4000000; n += 1000000)
-        run_step(kit.ctx, n);
-    for (int run = 0; run < 8; ++run)
-        run_step(kit.ctx, 4000000);
-    assert_true(memory_of(kit.runtime).frames_bytes >= 32 * (uint64_t)MIB);
-    for (int run = 0; run < 500; ++run)
-        run_step(kit.ctx, 1000);
-    assert_true(memory_of(kit.runtime).frames_bytes <= 4 * (uint64_t)MIB);
-    exec_kit_close(&kit);
-}
-
 static void memory_may_be_a_share_of_the_device(void** state) {
     (void)state;
     static const struct {
@@ -430,7 +415,6 @@ int main(void) {
         cmocka_unit_test(a_row_has_the_same_bits_in_every_batch_and_on_every_team),
         cmocka_unit_test(without_batch_invariance_results_are_close),
         cmocka_unit_test(keep_with_a_number_bounds_what_stays_mapped),
-        cmocka_unit_test(keep_auto_follows_recent_use),
         cmocka_unit_test(memory_may_be_a_share_of_the_device),
         cmocka_unit_test(the_users_host_allocator_serves_metadata_and_no_tensor),
         cmocka_unit_test_setup_teardown(

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Idle memory ages: what recent use explains stays, the rest goes back in steps while nobody calls.
+#include "exec_kit.h"
+
+#include "base/clock.h"
+#include "exec/decay.h"
+#include "exec/keep.h"
+
+#define DECAY_MS UINT64_C(3600000) // of the kit: too long for the thread to come in between
+#define MS UINT64_C(1000000)
+#define LARGE_COUNT (INT64_C(24) << 20)  // elements of 4 bytes, on the cpu device
+#define SMALL_COUNT (INT64_C(128) << 10) // on the simulated one, whose memory is small
+
+static _Atomic uint64_t time_ns;
+
+static uint64_t settable(void* self) {
+    (void)self;
+    return atomic_load(&time_ns);
+}
+
+static const berth_clock_source source = {settable, NULL};
+
+typedef struct keep_kit {
+    exec_kit exec;
+    int64_t count; ///< elements of a load's tensors
+} keep_kit;
+
+static int set_up(void** state, const char* device, const char* keep, const char* decay_ms) {
+    static keep_kit kit;
+    *state = &kit;
+    atomic_store(&time_ns, 1000 * DECAY_MS * MS);
+    berth_clock_set_source(&source);
+    kit.count = strcmp(device, "cpu") == 0 ? LARGE_COUNT : SMALL_COUNT;
+    const berth_option_setting settings[] = {
+        {"device", device}, {"threads", "1"}, {"keep", keep}, {"decay_ms", decay_ms}};
+    return exec_kit_open(&kit.exec, NULL, settings, 4) == BERTH_OK ? 0 : -1;
+}
+
+static int set_up_cpu(void** state) { return set_up(state, "cpu", "auto", "3600000"); }
+static int set_up_sim(void** state) { return set_up(state, "sim", "auto", "3600000"); }
+static int set_up_bytes(void** state) { return set_up(state, "cpu", "64M", "3600000"); }
+static int set_up_all(void** state) { return set_up(state, "cpu", "all", "3600000"); }
+static int set_up_none(void** state) { return set_up(state, "cpu", "none", "3600000"); }
+static int set_up_never(void** state) { return set_up(state, "cpu", "auto", "unlimited"); }
+static int set_up_at_once(void** state) { return set_up(state, "cpu", "auto", "0"); }
+
+static int tear_down(void** state) {
+    keep_kit* kit = *state;
+    exec_kit_close(&kit->exec);
+    berth_clock_set_source(NULL);
+    return 0;
+}
+
+static void advance(uint64_t ns) { atomic_fetch_add(&time_ns, ns); }
+
+static uint64_t mapped(const keep_kit* kit) {
+    berth_memory_stats stats;
+    assert_ok(berth_runtime_query_memory(kit->exec.runtime, &stats));
+    return stats.mapped_bytes;
+}
+
+/// What the thread does at a moment: passes until nothing more goes back now.
+static uint64_t age(const keep_kit* kit) {
+    uint64_t pause;
+    do {
+        pause = berth_decay_pass(kit->exec.runtime);
+    } while (pause < berth_decay_epoch_ns(kit->exec.runtime));
+    return pause;
+}
+
+/// Lets `ns` go by as the thread would: passes after the pauses that they ask for.
+static void sleep_for(const keep_kit* kit, uint64_t ns) {
+    while (ns > 0) {
+        const uint64_t pause = age(kit);
+        const uint64_t step = pause < ns ? pause : ns;
+        advance(step);
+        ns -= step;
+    }
+    (void)age(kit);
+}
+
+/// Some tensors of the kit's size, used and released.
+static void load(const keep_kit* kit) {
+    berth_tensor* x = berth_ones(kit->exec.ctx, BERTH_F32, 1, &kit->count);
+    berth_tensor* y = berth_add(kit->exec.ctx, x, x);
+    berth_release(berth_mul(kit->exec.ctx, berth_move(y), x));
+    berth_release(x);
+    assert_context_ok(kit->exec.ctx);
+    assert_ok(berth_context_synchronize(kit->exec.ctx));
+}
+
+static void step(const keep_kit* kit) {
+    assert_ok(exec_kit_begin(kit->exec.ctx, "load", kit->count));
+    load(kit);
+    assert_ok(berth_step_end(kit->exec.ctx));
+}
+
+static void after_the_decay_time_only_what_is_live_is_mapped(void** state) {
+    const keep_kit* kit = *state;
+    const int64_t live_count = kit->count / 2;
+    berth_tensor* live = berth_ones(kit->exec.ctx, BERTH_F32, 1, &live_count);
+    for (int i = 0; i < 6; i++) // also as planned
+        step(kit);
+    load(kit);
+    const uint64_t live_bytes = (uint64_t)live_count * 4;
+    assert_true(mapped(kit) > 3 * live_bytes);
+    sleep_for(kit, DECAY_MS * MS);
+    assert_in_range(mapped(kit), live_bytes, live_bytes + live_bytes / 10);
+    berth_release(live);
+    sleep_for(kit, DECAY_MS * MS);
+    assert_int_equal(mapped(kit), 0);
+}
+
+static void memory_goes_back_in_steps(void** state) {
+    const keep_kit* kit = *state;
+    step(kit);
+    step(kit);
+    uint64_t before = mapped(kit), decreases = 0;
+    const uint64_t first = before;
+    for (int i = 0; i < 40; i++) {
+        sleep_for(kit, DECAY_MS * MS / 40);
+        const uint64_t now = mapped(kit);
+        assert_true(now <= before);
+        assert_true(before - now <= first / 4);
+        decreases += now < before;
+        before = now;
+    }
+    assert_int_equal(before, 0);
+    assert_true(decreases >= 6);
+}
+
+static void steady_use_keeps_what_it_needs(void** state) {
+    const keep_kit* kit = *state;
+    for (int i = 0; i < 4; i++)
+        step(kit);
+    sleep_for(kit, DECAY_MS * MS / 40);
+    const uint64_t before = mapped(kit);
+    for (int i = 0; i < 100; i++) { // far more than the decay time in all
+        step(kit);
+        sleep_for(kit, DECAY_MS * MS / 40);
+        assert_true(mapped(kit) <= before);
+    }
+    const uint64_t settled = mapped(kit);
+    berth_memory_stats stats;
+    assert_ok(berth_runtime_query_memory(kit->exec.runtime, &stats));
+    step(kit);
+    assert_int_equal(mapped(kit), settled); // nothing had to be mapped again
+}
+
+static void smaller_steps_bring_what_is_kept_down(void** state) {
+    keep_kit* kit = *state;
+    for (int i = 0; i < 8; i++)
+        step(kit);
+    const uint64_t before = mapped(kit);
+    kit->count /= 8;
+    for (int i = 0; i < 41; i++) {
+        step(kit);
+        sleep_for(kit, DECAY_MS * MS / 40);
+    }
+    assert_true(mapped(kit) > 0 && mapped(kit) <= before / 4);
+    step(kit);
+    assert_true(mapped(kit) > 0 && mapped(kit) <= before / 4);
+}
+
+static void what_is_released_long_after_the_last_call_ages_from_then_on(void** state) {
+    const keep_kit* kit = *state;
+    berth_tensor* live = berth_ones(kit->exec.ctx, BERTH_F32, 1, &kit->count);
+    sleep_for(kit, 5 * DECAY_MS * MS);
+    const uint64_t before = mapped(kit);
+    berth_release(live);
+    assert_ok(berth_context_synchronize(kit->exec.ctx));
+    (void)age(kit);
+    assert_int_equal(mapped(kit), before); // not at once
+    sleep_for(kit, DECAY_MS * MS);
+    assert_int_equal(mapped(kit), 0);
+}
+
+static void bytes_that_are_to_be_kept_are_kept(void** state) {
+    const keep_kit* kit = *state;
+    load(kit);
+    sleep_for(kit, 2 * DECAY_MS * MS);
+    assert_in_range(mapped(kit), UINT64_C(62) << 20, UINT64_C(66) << 20);
+}
+
+static void a_context_in_use_is_left_alone_and_not_waited_for(void** state) {
+    const keep_kit* kit = *state;
+    load(kit);
+    const uint64_t before = mapped(kit);
+    advance(2 * DECAY_MS * MS);
+    berth_home_lock(&kit->exec.ctx->home);
+    assert_int_equal(berth_context_age(kit->exec.ctx, UINT64_MAX), BERTH_KEEP_AGEING);
+    berth_home_unlock(&kit->exec.ctx->home);
+    assert_int_equal(mapped(kit), before);
+}
+
+static void an_open_step_keeps_its_frame(void** state) {
+    const keep_kit* kit = *state;
+    for (int i = 0; i < 4; i++)
+        step(kit);
+    assert_ok(exec_kit_begin(kit->exec.ctx, "load", kit->count));
+    berth_tensor* x = berth_ones(kit->exec.ctx, BERTH_F32, 1, &kit->count);
+    sleep_for(kit, 2 * DECAY_MS * MS);
+    berth_tensor* y = berth_add(kit->exec.ctx, x, x);
+    berth_release(berth_mul(kit->exec.ctx, berth_move(y), x));
+    berth_release(x);
+    assert_context_ok(kit->exec.ctx);
+    assert_ok(berth_step_end(kit->exec.ctx));
+    assert_int_equal(exec_kit_counters(kit->exec.runtime, "load").side_exits, 0);
+    assert_ok(berth_context_synchronize(kit->exec.ctx));
+    sleep_for(kit, DECAY_MS * MS);
+    assert_int_equal(mapped(kit), 0);
+}
+
+static void where_all_is_kept_time_changes_nothing(void** state) {
+    const keep_kit* kit = *state;
+    assert_false(berth_keep_is_ageing(kit->exec.runtime));
+    assert_false(kit->exec.runtime->decay.has_thread);
+    step(kit);
+    const uint64_t before = mapped(kit);
+    for (int i = 0; i < 100; i++) {
+        advance(DECAY_MS * MS);
+        assert_ok(exec_kit_begin(kit->exec.ctx, "other", 1));
+        assert_ok(berth_step_end(kit->exec.ctx));
+    }
+    assert_int_equal(mapped(kit), before);
+}
+
+static void where_nothing_is_kept_a_steps_end_gives_all_back(void** state) {
+    const keep_kit* kit = *state;
+    assert_false(kit->exec.runtime->decay.has_thread);
+    step(kit);
+    assert_int_equal(mapped(kit), 0);
+}
+
+static void without_a_thread_steps_ends_let_memory_age(void** state) {
+    keep_kit* kit = *state;
+    assert_false(kit->exec.runtime->decay.has_thread); // the simulated device needs none
+    step(kit);
+    assert_true(mapped(kit) > 0);
+    for (int i = 0; i < 42; i++) {
+        advance(DECAY_MS * MS / 40);
+        assert_ok(exec_kit_begin(kit->exec.ctx, "other", 1));
+        assert_ok(berth_step_end(kit->exec.ctx));
+    }
+    assert_int_equal(mapped(kit), 0);
+}
+
+static void failing_to_give_memory_back_is_survived(void** state) {
+    const keep_kit* kit = *state;
+    load(kit);
+    const uint64_t before = mapped(kit);
+    advance(2 * DECAY_MS * MS);
+    berth_sim_fail(kit->exec.runtime->device, BERTH_SIM_UNMAP, 1);
+    (void)age(kit);
+    assert_true(mapped(kit) <= before);
+    sleep_for(kit, DECAY_MS * MS);
+    assert_int_equal(mapped(kit), 0);
+}
+
+/// A clock that posts whenever somebody looks at it, and is far ahead.
+static uint64_t posting(void* self) {
+    berth_semaphore_post(self);
+    return atomic_fetch_add(&time_ns, DECAY_MS * MS);
+}
+
+static void a_thread_gives_memory_back_while_the_program_sleeps(void** state) {
+    keep_kit kit = {.count = LARGE_COUNT};
+    (void)state;
+    const berth_option_setting settings[] = {{"threads", "1"}, {"decay_ms", "40"}};
+    assert_ok(exec_kit_open(&kit.exec, NULL, settings, 2));
+    assert_true(kit.exec.runtime->decay.has_thread);
+    load(&kit);
+    berth_semaphore looked;
+    assert_ok(berth_semaphore_init(&looked));
+    const berth_clock_source ahead = {posting, &looked};
+    berth_clock_set_source(&ahead);
+    while (mapped(&kit) > 0) // each look is a pass of the thread
+        berth_semaphore_wait(&looked);
+    exec_kit_close(&kit.exec); // joins it
+    berth_clock_set_source(NULL);
+    berth_semaphore_fini(&looked);
+}
+
+static void the_thread_begins_with_the_first_context_and_ends_with_the_runtime(void** state) {
+    (void)state;
+    const berth_option_setting settings[] = {{"threads", "1"}};
+    const berth_runtime_options options = {
+        .struct_size = sizeof options, .settings = settings, .setting_count = 1};
+    berth_runtime* runtime;
+    assert_ok(berth_runtime_create(&options, &runtime));
+    assert_false(runtime->decay.has_thread);
+    berth_context *first, *second;
+    assert_ok(berth_context_create(runtime, &first));
+    assert_true(runtime->decay.has_thread);
+    assert_ok(berth_context_create(runtime, &second));
+    berth_runtime_release(runtime);
+    berth_context_release(first);
+    berth_context_release(second); // with it the runtime; it would hang if nobody were woken
+}
+
+#define ON_BOTH(test)                                                                              \
+    {"cpu: " #test, test, set_up_cpu, tear_down, NULL}, {                                          \
+        "sim: " #test, test, set_up_sim, tear_down, NULL                                           \
+    }
+#define WITH(set_up, test)                                                                         \
+    { #set_up ": " #test, test, set_up, tear_down, NULL }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_BOTH(after_the_decay_time_only_what_is_live_is_mapped),
+        ON_BOTH(memory_goes_back_in_steps),
+        ON_BOTH(steady_use_keeps_what_it_needs),
+        ON_BOTH(smaller_steps_bring_what_is_kept_down),
+        ON_BOTH(what_is_released_long_after_the_last_call_ages_from_then_on),
+        WITH(set_up_bytes, bytes_that_are_to_be_kept_are_kept),
+        ON_BOTH(a_context_in_use_is_left_alone_and_not_waited_for),
+        ON_BOTH(an_open_step_keeps_its_frame),
+        WITH(set_up_all, where_all_is_kept_time_changes_nothing),
+        WITH(set_up_never, where_all_is_kept_time_changes_nothing),
+        WITH(set_up_none, where_nothing_is_kept_a_steps_end_gives_all_back),
+        WITH(set_up_at_once, where_nothing_is_kept_a_steps_end_gives_all_back),
+        WITH(set_up_sim, without_a_thread_steps_ends_let_memory_age),
+        cmocka_unit_test(a_thread_gives_memory_back_while_the_program_sleeps),
+        cmocka_unit_test(the_thread_begins_with_the_first_context_and_ends_with_the_runtime),
+        WITH(set_up_sim, failing_to_give_memory_back_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
