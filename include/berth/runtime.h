@@ -92,13 +92,14 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_save_plans(berth_runtime* r
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_save_traces(berth_runtime* runtime,
                                                                  const char* path);
 
-/// Gives idle memory of all contexts back to the system. Each keeps `keep_bytes` of its pool's and
-/// as much of its frames' memory; the frames of a context that is in an op stay as they are.
-/// `out_bytes` (may be NULL) receives how much went back.
-/// Threads: any.
+/// Gives idle memory of all contexts back to the system, but for `keep_bytes` of each context's
+/// pool and as much of its frames. `out_result` (may be NULL) receives how much went back, and why
+/// the rest stayed. Does not wait for work that is still running. Errors:
+/// BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_result` is zero. Threads: any; contexts
+/// may be in use meanwhile.
 BERTH_API BERTH_NODISCARD berth_status berth_trim(berth_runtime* runtime,
                                                   uint64_t keep_bytes,
-                                                  uint64_t* out_bytes);
+                                                  berth_trim_result* out_result);
 
 /// Creates a context on the runtime's device.
 /// Ownership: the caller has one reference; berth_context_release(). Tensors keep their context's

@@ -103,6 +103,29 @@ typedef struct berth_memory_stats {
 #undef BERTH_MEMORY_STATS_FIELD
 } berth_memory_stats;
 
+// clang-format off
+/// What became of the memory that was mapped when berth_trim() was called, in bytes:
+/// X(name, help). Together they are all of it, as long as no other thread maps or releases memory
+/// meanwhile.
+#define BERTH_TRIM_MAP(X)                                                                      \
+    X(released_bytes,   "given back to the system")                                            \
+    X(in_use_bytes,     "under live values and frames of open steps, with their rounding")     \
+    X(held_bytes,       "in memory of frames that holds values which outlived their step")     \
+    X(fragmented_bytes, "free, but in granules that live values lie in as well")               \
+    X(in_flight_bytes,  "free, but work that has not run yet may still use it")                \
+    X(kept_bytes,       "idle and kept, as was asked for")                                     \
+    X(ahead_bytes,      "kept for BERTH_PREALLOC")                                             \
+    X(busy_bytes,       "being mapped, moved or about to be used by another thread")           \
+    X(refused_bytes,    "idle, but the system did not take it back (see the log)")
+// clang-format on
+
+/// The numbers of BERTH_TRIM_MAP.
+typedef struct berth_trim_result {
+#define BERTH_TRIM_FIELD(name, help) uint64_t name;
+    BERTH_TRIM_MAP(BERTH_TRIM_FIELD)
+#undef BERTH_TRIM_FIELD
+} berth_trim_result;
+
 #ifdef __cplusplus
 }
 #endif

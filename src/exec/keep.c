@@ -92,7 +92,7 @@ berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_byte
     note_use(context, epoch, 0);
     const kept keep = decide(context, epoch);
     berth_home_end_visit(home);
-    uint64_t given = berth_arena_release_idle(home->arena, keep.frames_bytes, limit_bytes);
+    uint64_t given = berth_arena_release_idle(home->arena, keep.frames_bytes, limit_bytes, false);
     if (given < limit_bytes)
         given += berth_pool_release_idle(home->pool, keep.pool_bytes, limit_bytes - given);
     if (given >= limit_bytes) return BERTH_KEEP_MORE;

@@ -292,19 +292,55 @@ static berth_context* pin_next(berth_runtime* runtime, berth_context* context) {
     return next;
 }
 
-berth_status berth_trim(berth_runtime* runtime, uint64_t keep_bytes, uint64_t* out_bytes) {
-    if (out_bytes != NULL) *out_bytes = 0;
+/// What granules of owners other than pools and frames hold.
+static uint64_t other_bytes(const berth_store_stats* stats) {
+    return stats->mapped_by_owner[BERTH_OWNER_KV] + stats->mapped_by_owner[BERTH_OWNER_WEIGHTS] +
+           stats->mapped_by_owner[BERTH_OWNER_OVERHEAD];
+}
+
+/// Adds up a trim that found `before_bytes` mapped and left `rest` in pools and arenas.
+static berth_trim_result sum_up(const berth_store_stats* now,
+                                uint64_t before_bytes,
+                                const berth_rest* rest) {
+    berth_trim_result result = {
+        .released_bytes = before_bytes > now->mapped_bytes ? before_bytes - now->mapped_bytes : 0,
+        .in_use_bytes = rest->in_use_bytes + other_bytes(now),
+        .held_bytes = rest->held_bytes,
+        .fragmented_bytes = rest->fragmented_bytes,
+        .in_flight_bytes = rest->in_flight_bytes,
+        .kept_bytes = rest->kept_bytes,
+        .ahead_bytes = now->mapped_by_owner[BERTH_OWNER_AHEAD],
+        .busy_bytes = rest->busy_bytes,
+        .refused_bytes = rest->refused_bytes,
+    };
+    const uint64_t known = result.in_use_bytes + result.held_bytes + result.fragmented_bytes +
+                           result.in_flight_bytes + result.kept_bytes + result.ahead_bytes +
+                           result.busy_bytes + result.refused_bytes;
+    // what contexts have that are just ending, or are mapping
+    if (known < now->mapped_bytes) result.busy_bytes += now->mapped_bytes - known;
+    return result;
+}
+
+berth_status berth_trim(berth_runtime* runtime,
+                        uint64_t keep_bytes,
+                        berth_trim_result* out_result) {
+    if (out_result != NULL) *out_result = (berth_trim_result){0};
     if (runtime == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime is needed");
     BERTH_TRY(berth_fork_check(runtime->fork_generation));
-    uint64_t bytes = 0;
+    berth_store_stats stats;
+    berth_store_query_stats(runtime->store, &stats);
+    const uint64_t before_bytes = stats.mapped_bytes;
+    berth_rest rest = {0};
     for (berth_context* c = pin_next(runtime, NULL); c != NULL; c = pin_next(runtime, c)) {
-        bytes += berth_pool_trim(c->home.pool, keep_bytes, false);
-        // a context in an op is not idle; its pool has its own lock
-        if (!berth_home_try_lock(&c->home)) continue;
-        bytes += berth_arena_trim(c->home.arena, keep_bytes, false);
-        berth_home_unlock(&c->home);
+        (void)berth_pool_trim(c->home.pool, keep_bytes, false);
+        (void)berth_arena_release_idle(c->home.arena, keep_bytes, UINT64_MAX, true);
+        if (out_result == NULL) continue;
+        berth_pool_add_rest(c->home.pool, keep_bytes, &rest);
+        berth_arena_add_rest(c->home.arena, keep_bytes, &rest);
     }
-    if (out_bytes != NULL) *out_bytes = bytes;
+    if (out_result == NULL) return BERTH_OK;
+    berth_store_query_stats(runtime->store, &stats);
+    *out_result = sum_up(&stats, before_bytes, &rest);
     return BERTH_OK;
 }
 

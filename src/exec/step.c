@@ -94,6 +94,7 @@ static berth_status open_run(berth_context* context, berth_run* run, const berth
     const berth_status status = admit(context, run, outlook);
     if (status != BERTH_OK) {
         if (run->parent != NULL) berth_temporary_give(context, &run->frame_temporary);
+        berth_arena_cancel_reserve(context->home.arena);
         berth_store_unreserve(context->runtime->store, &run->reservation);
         return status;
     }

@@ -146,8 +146,14 @@ static uint64_t idle_from(const berth_arena* arena, uint64_t keep_bytes) {
     return arena->top > keep_bytes ? arena->top : keep_bytes;
 }
 
-uint64_t berth_arena_release_idle(berth_arena* arena, uint64_t keep_bytes, uint64_t limit_bytes) {
-    if (!berth_mutex_try_lock(arena->lock)) return 0;
+uint64_t berth_arena_release_idle(berth_arena* arena,
+                                  uint64_t keep_bytes,
+                                  uint64_t limit_bytes,
+                                  bool may_wait) {
+    if (may_wait)
+        berth_mutex_lock(arena->lock);
+    else if (!berth_mutex_try_lock(arena->lock))
+        return 0;
     uint64_t given = sweep_old(arena, limit_bytes, false);
     if (given < limit_bytes && arena->current != NULL) {
         const uint64_t spared = arena->floor > keep_bytes ? arena->floor : keep_bytes;
@@ -158,7 +164,7 @@ uint64_t berth_arena_release_idle(berth_arena* arena, uint64_t keep_bytes, uint6
 }
 
 static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
-    return berth_arena_release_idle(self, 0, wanted_bytes);
+    return berth_arena_release_idle(self, 0, wanted_bytes, false);
 }
 
 berth_status berth_arena_create(const berth_host* host,
@@ -250,12 +256,14 @@ berth_status berth_arena_reserve(berth_arena* arena,
     const uint64_t growth = growth_of(arena, size_bytes, &arena->floor);
     berth_mutex_unlock(arena->lock);
     const berth_status status = berth_store_reserve(arena->store, growth, reservation);
-    if (status != BERTH_OK) {
-        berth_mutex_lock(arena->lock);
-        arena->floor = 0;
-        berth_mutex_unlock(arena->lock);
-    }
+    if (status != BERTH_OK) berth_arena_cancel_reserve(arena);
     return status;
+}
+
+void berth_arena_cancel_reserve(berth_arena* arena) {
+    berth_mutex_lock(arena->lock);
+    arena->floor = 0;
+    berth_mutex_unlock(arena->lock);
 }
 
 /// Moves the idle granules of `old` over, as far as no work is pending on them.
@@ -415,6 +423,48 @@ uint64_t berth_arena_trim(berth_arena* arena, uint64_t keep_bytes, bool may_bloc
         given += sweep(arena, arena->current, idle_from(arena, keep_bytes), UINT64_MAX, may_block);
     berth_mutex_unlock(arena->lock);
     return given;
+}
+
+/// True if the stretch of `range` meets something held.
+static bool is_held(const berth_arena* arena,
+                    const berth_arena_range* range,
+                    const stretch* granule) {
+    if (range->holds == 0) return false;
+    for (size_t i = 0; i < arena->holds.count; i++) {
+        const hold* held = &arena->holds.items[i];
+        if (held->range != range) continue;
+        const uint64_t start = offset_of(range, held->data);
+        if (start < granule->end && start + held->size_bytes > granule->start) return true;
+    }
+    return false;
+}
+
+/// Where `rest` counts one mapped granule.
+static uint64_t* reason_of(const berth_arena* arena,
+                           const berth_arena_range* range,
+                           const stretch* granule,
+                           uint64_t keep_bytes,
+                           berth_rest* rest) {
+    const bool is_current = range == arena->current;
+    if (is_current && granule->start < arena->top) return &rest->in_use_bytes;
+    if (is_held(arena, range, granule)) return &rest->held_bytes;
+    if (is_current && granule->start < arena->floor) return &rest->busy_bytes;
+    if (is_current && granule->start < keep_bytes) return &rest->kept_bytes;
+    const bool is_pending = range->stream != NULL && range->passed > granule->start;
+    return is_pending ? &rest->in_flight_bytes : &rest->refused_bytes;
+}
+
+void berth_arena_add_rest(const berth_arena* arena, uint64_t keep_bytes, berth_rest* rest) {
+    berth_mutex_lock(arena->lock);
+    for (size_t i = 0; i < arena->ranges.count; i++) {
+        const berth_arena_range* range = arena->ranges.items[i];
+        for (uint64_t at = 0; at < range->high; at++) {
+            if (!berth_arena_range_is_mapped(range, at)) continue;
+            const stretch granule = {at * range->granule_bytes, (at + 1) * range->granule_bytes};
+            *reason_of(arena, range, &granule, keep_bytes, rest) += range->granule_bytes;
+        }
+    }
+    berth_mutex_unlock(arena->lock);
 }
 
 void berth_arena_query_stats(const berth_arena* arena, berth_arena_stats* out_stats) {

@@ -5,6 +5,7 @@
 #define BERTH_MEMORY_ARENA_H
 
 #include "memory/page_store.h"
+#include "memory/rest.h"
 
 typedef struct berth_arena berth_arena;
 
@@ -29,13 +30,16 @@ BERTH_NODISCARD berth_status berth_arena_create(const berth_host* host,
 /// Accepts NULL. No frame is pushed and nothing is held.
 void berth_arena_destroy(berth_arena* arena);
 
-/// Promises what push(size) would have to map, and from then until the next push or trim keeps
-/// reclaim off the idle granules that push would use. Without it the ladder that the promise climbs
-/// may take those first.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY; nothing promised.
+/// Promises what push(size) would have to map, and from then until the next push, trim or cancel
+/// keeps reclaim off the idle granules that push would use. Without it the ladder that the promise
+/// climbs may take those first. Errors: BERTH_ERR_OUT_OF_MEMORY; nothing promised.
 BERTH_NODISCARD berth_status berth_arena_reserve(berth_arena* arena,
                                                  uint64_t size_bytes,
                                                  berth_reservation* reservation);
+
+/// The push that was promised will not come: reclaim may have those granules. The reservation is
+/// its owner's to take back.
+void berth_arena_cancel_reserve(berth_arena* arena);
 
 /// Puts a frame of `size_bytes` on top and populates its granules, drawing on `reservation` (may be
 /// NULL). With no frame pushed and something held in the current range, a fresh range is begun: the
@@ -66,8 +70,16 @@ void berth_arena_drop(berth_arena* arena, const void* data);
 uint64_t berth_arena_trim(berth_arena* arena, uint64_t keep_bytes, bool may_block);
 
 /// As trim, for threads that do not have the context's lock: up to `limit_bytes`, and not what a
-/// push that is promised will use. Waits for nothing: gives nothing back while the arena is in use.
-uint64_t berth_arena_release_idle(berth_arena* arena, uint64_t keep_bytes, uint64_t limit_bytes);
+/// push that is promised will use. Never waits for work; while the arena is in use it gives nothing
+/// back, unless `may_wait` for that.
+uint64_t berth_arena_release_idle(berth_arena* arena,
+                                  uint64_t keep_bytes,
+                                  uint64_t limit_bytes,
+                                  bool may_wait);
+
+/// Adds to `rest` why granules are still mapped after `keep_bytes` were to be kept.
+/// Cost: O(granules).
+void berth_arena_add_rest(const berth_arena* arena, uint64_t keep_bytes, berth_rest* rest);
 
 void berth_arena_query_stats(const berth_arena* arena, berth_arena_stats* out_stats);
 

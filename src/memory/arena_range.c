@@ -85,6 +85,10 @@ void berth_arena_range_destroy(const berth_host* host, berth_arena_range* range)
     berth_host_free(host, range);
 }
 
+bool berth_arena_range_is_mapped(const berth_arena_range* range, uint64_t granule) {
+    return has_bit(range->mapped, granule);
+}
+
 uint64_t berth_arena_range_query_missing(const berth_arena_range* range,
                                          uint64_t start,
                                          uint64_t end) {

@@ -42,6 +42,8 @@ static inline void berth_arena_range_use(berth_arena_range* range, uint64_t end)
     if (range->ticket_floor < end) range->ticket_floor = end;
 }
 
+bool berth_arena_range_is_mapped(const berth_arena_range* range, uint64_t granule);
+
 /// Bytes of [start, end), widened to granules, that are not mapped.
 uint64_t berth_arena_range_query_missing(const berth_arena_range* range,
                                          uint64_t start,

@@ -6,6 +6,7 @@
 
 #include "memory/movable.h"
 #include "memory/page_store.h"
+#include "memory/rest.h"
 
 typedef struct berth_pool berth_pool;
 
@@ -113,6 +114,10 @@ uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t
 
 /// Bytes in blocks and slabs, with all rounding: the most at one time since the last call, and now.
 void berth_pool_sample_use(berth_pool* pool, uint64_t* out_peak_bytes, uint64_t* out_bytes);
+
+/// Adds to `rest` why memory is still mapped after `keep_bytes` of it were to be kept idle.
+/// Cost: O(free stretches).
+void berth_pool_add_rest(const berth_pool* pool, uint64_t keep_bytes, berth_rest* rest);
 
 void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats);
 

@@ -348,3 +348,37 @@ uint64_t berth_pool_release_pages(berth_pool* pool,
     berth_pool_release_regions(pool, true);
     return given;
 }
+
+/// Bytes of whole granules in a FREE extent that no work keeps from being given back.
+static uint64_t ready_bytes(const berth_pool* pool, const berth_extent* extent, berth_rest* rest) {
+    uint64_t start = 0, size = 0;
+    (void)whole_granules(pool, extent, &start, &size);
+    rest->fragmented_bytes += extent->size - size;
+    const bool is_pending = pool->is_async && (extent->ticket == 0 ||
+                                               !berth_stream_query(pool->stream, extent->ticket));
+    if (is_pending) rest->in_flight_bytes += size;
+    return is_pending ? 0 : size;
+}
+
+void berth_pool_add_rest(const berth_pool* pool, uint64_t keep_bytes, berth_rest* rest) {
+    berth_mutex_lock(pool->lock);
+    const uint64_t free = pool->extents.bytes[BERTH_EXTENT_FREE];
+    const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
+    const uint64_t free_slots = pool->slabs.slab_bytes - pool->slabs.used_bytes;
+    uint64_t ready = 0;
+    for (berth_extent_id id = 0;;) {
+        id = berth_extents_walk_free(&pool->extents, id, BERTH_ALIGNMENT, false);
+        if (id == 0) break;
+        ready += ready_bytes(pool, berth_extents_at(&pool->extents, id), rest);
+    }
+    // keeping counts in whole granules of all that is free: what is left above it was refused
+    uint64_t excess = free > keep_bytes ? free - keep_bytes : 0;
+    excess = berth_round_down(excess, pool->granule_bytes);
+    const uint64_t refused = ready < excess ? ready : excess;
+    rest->refused_bytes += refused;
+    rest->kept_bytes += ready - refused;
+    rest->fragmented_bytes += free_slots;
+    rest->in_use_bytes += used - free_slots;
+    if (pool->mapped_bytes > free + used) rest->busy_bytes += pool->mapped_bytes - free - used;
+    berth_mutex_unlock(pool->lock);
+}

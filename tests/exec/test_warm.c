@@ -177,8 +177,9 @@ static void what_was_preallocated_stays_mapped_whatever_is_kept(void** state) {
             run_step(kit.ctx, 700000 + 10000 * run); // 2.7 MiB a tensor
             assert_true(query(&kit).mapped_bytes >= 4 * MIB);
         }
-        uint64_t given;
-        assert_ok(berth_trim(kit.runtime, 0, &given));
+        berth_trim_result trimmed;
+        assert_ok(berth_trim(kit.runtime, 0, &trimmed));
+        assert_int_equal(trimmed.ahead_bytes, 4 * MIB);
         assert_int_equal(query(&kit).mapped_bytes, 4 * MIB); // and no more than that
         assert_int_equal(query(&kit).ahead_bytes, 4 * MIB);
         exec_kit_close(&kit);
