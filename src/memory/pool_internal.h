@@ -104,7 +104,9 @@ BERTH_NODISCARD berth_status berth_pool_take_small(berth_pool* pool,
                                                    const berth_pool_request* request,
                                                    berth_block* out_block);
 void berth_pool_give_slot(berth_pool* pool, const berth_block* block);
-/// Turns empty slabs back into free extents.
+/// Turns an empty slab back into a free extent.
+void berth_pool_drop_slab(berth_pool* pool, berth_slab_id id);
+/// Turns all empty slabs back into free extents.
 void berth_pool_flush_slabs(berth_pool* pool);
 
 // pool_pages.c

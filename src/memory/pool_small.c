@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "memory/pool_internal.h"
 
-static void drop_slab(berth_pool* pool, berth_slab_id id) {
+void berth_pool_drop_slab(berth_pool* pool, berth_slab_id id) {
     const berth_extent_id extent = berth_slabs_at(&pool->slabs, id)->extent;
     berth_slabs_remove(&pool->slabs, id);
     berth_pool_free_extent(pool, extent, 0);
@@ -14,7 +14,7 @@ void berth_pool_flush_slabs(berth_pool* pool) {
         for (;;) {
             const berth_slab_id id = berth_slabs_find_empty(&pool->slabs, i);
             if (id == 0) break;
-            drop_slab(pool, id);
+            berth_pool_drop_slab(pool, id);
         }
     }
 }
@@ -55,5 +55,5 @@ void berth_pool_give_slot(berth_pool* pool, const berth_block* block) {
         pool, (uint64_t)(uintptr_t)block->data, berth_slabs_query_slot_bytes(&pool->slabs, slot));
     const berth_slab_id slab = berth_slabs_give(&pool->slabs, slot);
     if (berth_slabs_is_empty(&pool->slabs, slab) && !berth_slabs_is_last(&pool->slabs, slab))
-        drop_slab(pool, slab);
+        berth_pool_drop_slab(pool, slab);
 }

@@ -149,10 +149,16 @@ uint64_t berth_slabs_take(berth_slabs* slabs,
                           uint32_t size_class,
                           berth_movable* movable,
                           uint64_t* out_handle) {
-    const berth_slab_class* geometry = &slabs->classes[size_class];
-    const berth_slab_id id = geometry->head;
+    return berth_slabs_take_from(slabs, slabs->classes[size_class].head, movable, out_handle);
+}
+
+uint64_t berth_slabs_take_from(berth_slabs* slabs,
+                               berth_slab_id id,
+                               berth_movable* movable,
+                               uint64_t* out_handle) {
     BERTH_CHECK(2, id != 0);
     berth_slab* slab = berth_slabs_at(slabs, id);
+    const berth_slab_class* geometry = &slabs->classes[slab->size_class];
     uint32_t word = 0;
     while (slab->free_slots[word] == 0)
         word++;

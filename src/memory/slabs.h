@@ -85,6 +85,11 @@ uint64_t berth_slabs_take(berth_slabs* slabs,
                           uint32_t size_class,
                           berth_movable* movable,
                           uint64_t* out_handle);
+/// As berth_slabs_take, from the slab `id`, which has a free slot.
+uint64_t berth_slabs_take_from(berth_slabs* slabs,
+                               berth_slab_id id,
+                               berth_movable* movable,
+                               uint64_t* out_handle);
 /// Gives a slot back; returns its slab, which may be empty now.
 berth_slab_id berth_slabs_give(berth_slabs* slabs, uint64_t handle);
 /// Bytes of the slot that `handle` names.
