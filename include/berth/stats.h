@@ -85,7 +85,6 @@ typedef struct berth_step_counters {
     X(pool_bytes,          "mapped for the pool")                                              \
     X(kv_bytes,            "mapped for KV caches")                                             \
     X(weights_bytes,       "weights read into memory")                                         \
-    X(overhead_bytes,      "Berth's other device memory")                                      \
     X(ahead_bytes,         "mapped ahead of use (BERTH_PREALLOC), free for frames and pool")   \
     X(pinned_bytes,        "host memory locked for transfers, apart from what is mapped")      \
     X(requested_bytes,     "asked of the pool by blocks that are out")                         \

@@ -38,6 +38,7 @@ static void destroy(berth_context* context) {
     berth_plain_bytes_end(context);
     berth_arena_destroy(home->arena);
     berth_pool_destroy(home->pool);
+    berth_store_remove_tenant(runtime->store, &context->tenant);
     berth_stream_destroy(home->stream);
     berth_home_fini(home);
     berth_host_free(home->host, context);
@@ -62,12 +63,14 @@ static berth_status set_up(berth_context* context) {
     const berth_pool_config pool = {
         .host = home->host,
         .store = runtime->store,
+        .tenant = &context->tenant,
         .stream = home->stream,
         .bypass = is_system ? &runtime->bypass : NULL,
         .guard = {.self = home, .try_lock = try_visit_home, .unlock = end_visit_of_home},
     };
     BERTH_TRY(berth_pool_create(&pool, &home->pool));
-    return berth_arena_create(home->host, runtime->store, home->stream, &home->arena);
+    return berth_arena_create(
+        home->host, runtime->store, &context->tenant, home->stream, &home->arena);
 }
 
 /// What is marked and filled as BERTH_POISON says and sanitizers want. Nothing on an asynchronous
@@ -97,6 +100,7 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
     home->fork_generation = runtime->fork_generation;
     home->on_empty = end;
     atomic_store(&home->refs, 1);
+    berth_store_add_tenant(runtime->store, &context->tenant);
     const berth_status status = set_up(context);
     if (status != BERTH_OK) {
         destroy(context);

@@ -173,6 +173,7 @@ struct berth_runtime {
 struct berth_context {
     berth_home home; ///< first: a home's end is its context's
     berth_runtime* runtime;
+    berth_tenant tenant;  ///< the store's books of it
     berth_run* run;       ///< the innermost open step
     berth_run* first_run; ///< kept for the next step
     berth_step_entry* recent_step;

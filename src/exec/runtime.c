@@ -239,7 +239,6 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
         .pool_bytes = store.mapped_by_owner[BERTH_OWNER_POOL],
         .kv_bytes = store.mapped_by_owner[BERTH_OWNER_KV],
         .weights_bytes = store.mapped_by_owner[BERTH_OWNER_WEIGHTS],
-        .overhead_bytes = store.mapped_by_owner[BERTH_OWNER_OVERHEAD],
         .ahead_bytes = store.mapped_by_owner[BERTH_OWNER_AHEAD],
         .pinned_bytes = berth_pinned_query_bytes(runtime->pinned),
         .host_bytes = berth_host_query_live_bytes(runtime->host),

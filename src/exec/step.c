@@ -83,7 +83,9 @@ static berth_status admit(berth_context* context, berth_run* run, const berth_ou
     uint64_t rest;
     if (!berth_add_u64(pool_growth(context, run, outlook), extra, &rest) || rest > INT64_MAX)
         rest = INT64_MAX; // more than any device has
-    if (rest > 0) BERTH_TRY(berth_store_reserve(context->runtime->store, rest, &run->reservation));
+    const berth_account pool = {
+        .store = context->runtime->store, .tenant = &context->tenant, .owner = BERTH_OWNER_POOL};
+    if (rest > 0) BERTH_TRY(berth_store_reserve(pool, rest, &run->reservation));
     if (run->frame_is_inner) return BERTH_OK;
     return berth_arena_push(arena, frame_bytes, &run->reservation, &run->frame);
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "memory/arena_range.h"
+#include "memory/ladder.h"
 #include "memory/page_store_internal.h"
 #include "memory/poison.h"
 
@@ -35,7 +36,7 @@ struct berth_arena {
     berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const arena
     berth_mutex mutex;
     const berth_host* host;
-    berth_store* store;
+    berth_account account;
     berth_stream* stream;
     uint64_t capacity_bytes; ///< the store's
     bool can_remap;
@@ -163,12 +164,14 @@ uint64_t berth_arena_release_idle(berth_arena* arena,
     return given;
 }
 
-static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
+static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    (void)climber;
     return berth_arena_release_idle(self, 0, wanted_bytes, false);
 }
 
 berth_status berth_arena_create(const berth_host* host,
                                 berth_store* store,
+                                berth_tenant* tenant,
                                 berth_stream* stream,
                                 berth_arena** out_arena) {
     *out_arena = NULL;
@@ -181,13 +184,17 @@ berth_status berth_arena_create(const berth_host* host,
     }
     arena->lock = &arena->mutex;
     arena->host = host;
-    arena->store = store;
+    arena->account = (berth_account){.store = store, .tenant = tenant, .owner = BERTH_OWNER_FRAMES};
     arena->stream = stream;
     berth_store_stats stats;
     berth_store_query_stats(store, &stats);
     arena->capacity_bytes = stats.capacity_bytes;
     arena->can_remap = (berth_store_device(store)->ops->caps & BERTH_DEVICE_CAP_REMAP) != 0;
-    arena->reclaimer = (berth_reclaimer){.self = arena, .reclaim = reclaim};
+    arena->reclaimer = (berth_reclaimer){.rung = BERTH_RUNG_FRAMES,
+                                         .tenant = tenant,
+                                         .owner = BERTH_OWNER_FRAMES,
+                                         .self = arena,
+                                         .reclaim = reclaim};
     berth_store_add_reclaimer(store, &arena->reclaimer);
     *out_arena = arena;
     return BERTH_OK;
@@ -195,7 +202,7 @@ berth_status berth_arena_create(const berth_host* host,
 
 void berth_arena_destroy(berth_arena* arena) {
     if (arena == NULL) return;
-    berth_store_remove_reclaimer(arena->store, &arena->reclaimer);
+    berth_store_remove_reclaimer(arena->account.store, &arena->reclaimer);
     BERTH_CHECK(2, arena->frames.count == 0 && arena->holds.count == 0);
     // Twice: what the device refused once it may accept now.
     (void)berth_arena_trim(arena, 0, true);
@@ -240,7 +247,7 @@ static uint64_t growth_of(const berth_arena* arena, uint64_t size, uint64_t* out
     *out_end = 0;
     if (needs_fresh_range(arena)) {
         uint64_t bytes = 0;
-        const uint64_t granule = berth_store_device(arena->store)->granule_bytes;
+        const uint64_t granule = berth_store_device(arena->account.store)->granule_bytes;
         return berth_try_round_up(size, granule, &bytes) ? bytes : UINT64_MAX;
     }
     const uint64_t base = find_base(arena, size);
@@ -251,11 +258,11 @@ static uint64_t growth_of(const berth_arena* arena, uint64_t size, uint64_t* out
 berth_status berth_arena_reserve(berth_arena* arena,
                                  uint64_t size_bytes,
                                  berth_reservation* reservation) {
-    if (size_bytes > arena->capacity_bytes) return berth_store_refuse(arena->store, size_bytes);
+    if (size_bytes > arena->capacity_bytes) return berth_store_refuse(arena->account, size_bytes);
     berth_mutex_lock(arena->lock);
     const uint64_t growth = growth_of(arena, size_bytes, &arena->floor);
     berth_mutex_unlock(arena->lock);
-    const berth_status status = berth_store_reserve(arena->store, growth, reservation);
+    const berth_status status = berth_store_reserve(arena->account, growth, reservation);
     if (status != BERTH_OK) berth_arena_cancel_reserve(arena);
     return status;
 }
@@ -279,7 +286,7 @@ static void inherit(berth_arena* arena, berth_arena_range* old, berth_arena_rang
 /// Makes a fresh range the current one.
 static berth_status begin_range(berth_arena* arena, uint64_t need) {
     berth_arena_range* fresh = NULL;
-    BERTH_TRY(berth_arena_range_create(arena->host, arena->store, arena->stream, need, &fresh));
+    BERTH_TRY(berth_arena_range_create(arena->host, arena->account, arena->stream, need, &fresh));
     const berth_status status = range_vec_push(&arena->ranges, arena->host, fresh);
     if (status != BERTH_OK) {
         berth_arena_range_destroy(arena->host, fresh);
@@ -337,7 +344,7 @@ berth_status berth_arena_push(berth_arena* arena,
                               berth_reservation* reservation,
                               berth_frame* out_frame) {
     *out_frame = (berth_frame){0};
-    if (size_bytes > arena->capacity_bytes) return berth_store_refuse(arena->store, size_bytes);
+    if (size_bytes > arena->capacity_bytes) return berth_store_refuse(arena->account, size_bytes);
     berth_mutex_lock(arena->lock);
     const berth_status status = push_locked(arena, size_bytes, reservation, out_frame);
     berth_mutex_unlock(arena->lock);

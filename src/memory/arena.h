@@ -22,9 +22,11 @@ typedef struct berth_arena_stats {
     uint64_t ranges;       ///< virtual ranges, the current one included
 } berth_arena_stats;
 
-/// The stream is the one whose work touches the frames; both borrowed.
+/// The stream is the one whose work touches the frames, the tenant (may be NULL) the one that they
+/// are counted for; all borrowed.
 BERTH_NODISCARD berth_status berth_arena_create(const berth_host* host,
                                                 berth_store* store,
+                                                berth_tenant* tenant,
                                                 berth_stream* stream,
                                                 berth_arena** out_arena);
 /// Accepts NULL. No frame is pushed and nothing is held.

@@ -46,20 +46,20 @@ static void note_unmapped(berth_arena_range* range, uint64_t first, uint64_t cou
 }
 
 berth_status berth_arena_range_create(const berth_host* host,
-                                      berth_store* store,
+                                      berth_account account,
                                       berth_stream* stream,
                                       uint64_t need,
                                       berth_arena_range** out_range) {
     *out_range = NULL;
-    const berth_device* device = berth_store_device(store);
+    const berth_device* device = berth_store_device(account.store);
     berth_arena_range* range = berth_host_calloc(host, 1, sizeof *range);
     if (range == NULL)
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a range of frames");
-    range->store = store;
+    range->account = account;
     range->stream = berth_device_is_async(device) ? stream : NULL;
     range->granule_bytes = device->granule_bytes;
     const uint64_t rounded = berth_round_up(need, device->granule_bytes);
-    berth_status status = berth_store_reserve_space(store, rounded, &range->space);
+    berth_status status = berth_store_reserve_space(account.store, rounded, &range->space);
     if (status != BERTH_OK) goto fail;
     range->granules = range->space->size_bytes / device->granule_bytes;
     const size_t words = (size_t)(range->granules + 63) / 64;
@@ -118,11 +118,10 @@ static void undo_fresh(berth_arena_range* range,
                        uint64_t first,
                        uint64_t end,
                        berth_reservation* reservation,
-                       uint64_t promised) {
+                       const berth_reservation* promised) {
     for (uint64_t count; (count = find_run(range->fresh, &first, end, true)) > 0; first += count) {
         set_bits(range->fresh, first, count, false);
-        const berth_status status = berth_store_unmap_into(range->store,
-                                                           BERTH_OWNER_FRAMES,
+        const berth_status status = berth_store_unmap_into(range->account,
                                                            reservation,
                                                            promised,
                                                            range->space,
@@ -138,21 +137,21 @@ berth_status berth_arena_range_map(berth_arena_range* range,
                                    uint64_t end,
                                    berth_reservation* reservation,
                                    berth_mutex* lock) {
-    const uint64_t promised = reservation == NULL ? 0 : reservation->bytes;
+    berth_reservation promised = {0};
+    if (reservation != NULL) promised = *reservation;
     const uint64_t first = start / range->granule_bytes;
     const uint64_t last = (end + range->granule_bytes - 1) / range->granule_bytes;
     uint64_t at = first;
     for (uint64_t count; (count = find_run(range->mapped, &at, last, false)) > 0; at += count) {
         berth_mutex_unlock(lock);
-        const berth_status status = berth_store_map(range->store,
-                                                    BERTH_OWNER_FRAMES,
+        const berth_status status = berth_store_map(range->account,
                                                     reservation,
                                                     range->space,
                                                     at * range->granule_bytes,
                                                     count * range->granule_bytes);
         berth_mutex_lock(lock);
         if (status != BERTH_OK) {
-            undo_fresh(range, first, at, reservation, promised);
+            undo_fresh(range, first, at, reservation, &promised);
             return status;
         }
         set_bits(range->fresh, at, count, true);
@@ -203,8 +202,7 @@ uint64_t berth_arena_range_unmap(berth_arena_range* range,
             count++;
         last -= count;
         unpoison(range, last, count);
-        const berth_status status = berth_store_unmap(range->store,
-                                                      BERTH_OWNER_FRAMES,
+        const berth_status status = berth_store_unmap(range->account,
                                                       range->space,
                                                       last * range->granule_bytes,
                                                       count * range->granule_bytes);

@@ -8,8 +8,8 @@
 #include "memory/page_store.h"
 
 typedef struct berth_arena_range {
-    berth_store* store;   ///< borrowed
-    berth_stream* stream; ///< borrowed; NULL on a synchronous device
+    berth_account account; ///< of its frames
+    berth_stream* stream;  ///< borrowed; NULL on a synchronous device
     berth_space* space;
     uint64_t* mapped; ///< a bit for each granule
     uint64_t* fresh;  ///< those mapped by the call under way
@@ -29,7 +29,7 @@ typedef struct berth_arena_range {
 
 /// A range of at least `need` bytes, nothing mapped.
 BERTH_NODISCARD berth_status berth_arena_range_create(const berth_host* host,
-                                                      berth_store* store,
+                                                      berth_account account,
                                                       berth_stream* stream,
                                                       uint64_t need,
                                                       berth_arena_range** out_range);

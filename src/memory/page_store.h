@@ -5,12 +5,15 @@
 // M1: the bytes mapped for all owners plus the bytes promised never exceed the capacity. What is
 //     mapped ahead has no owner yet and counts as free.
 //
-// M2: a granule has exactly one owner; the sum over owners is what is populated.
+// M2: a granule has exactly one owner and at most one tenant; the sum over owners is what is
+//     populated.
 //
 // M3: a promise that was made can always be turned into mapped granules (unless the system itself
 //     fails).
 //
 // M4: no address is unmapped while work enqueued on its stream before its release may be pending.
+//
+// M5: what a tenant has not used of its share is never mapped or promised for anybody else.
 //
 // This header: the page store, one for each device of a runtime. Thread-safe.
 #ifndef BERTH_MEMORY_PAGE_STORE_H
@@ -25,7 +28,6 @@
     X(POOL,     "pool")           \
     X(KV,       "kv")             \
     X(WEIGHTS,  "weights")        \
-    X(OVERHEAD, "overhead")       \
     X(AHEAD,    "ahead of use")
 // clang-format on
 
@@ -36,31 +38,46 @@ typedef enum berth_owner {
         BERTH_OWNER_COUNT
 } berth_owner;
 
+/// A quota that is none.
+#define BERTH_QUOTA_NONE UINT64_MAX
+
 typedef struct berth_store berth_store;
 
-/// Granules promised to somebody and not mapped yet. Zeroed: none. Owned by one thread at a time.
-typedef struct berth_reservation {
-    uint64_t bytes;
-} berth_reservation;
+/// A context's books: what it uses, the most it may use, and what is kept for it. In the user's
+/// memory, the store's to read and write.
+typedef struct berth_tenant {
+    uint64_t mapped_bytes;
+    uint64_t reserved_bytes; ///< promised, not mapped
+    uint64_t quota_bytes;    ///< mapped and promised bytes stay below; BERTH_QUOTA_NONE
+    uint64_t share_bytes;    ///< nobody else gets what is missing up to here (M5)
+} berth_tenant;
 
-/// A way to get granules back when the store runs short. `reclaim` gives back what it can without
-/// blocking on a lock or on pending work, up to `wanted_bytes`, through berth_store_unmap, and
-/// returns how much. It is called without the store's lock, from any thread.
-typedef struct berth_reclaimer {
-    struct berth_reclaimer* next; ///< the store's
-    uint64_t id;                  ///< the store's
-    void* self;
-    uint64_t (*reclaim)(void* self, uint64_t wanted_bytes);
-} berth_reclaimer;
+/// Who asks, and what for. `tenant` may be NULL: nobody's quota and nobody's share.
+typedef struct berth_account {
+    berth_store* store;
+    berth_tenant* tenant;
+    berth_owner owner;
+} berth_account;
+
+/// Granules promised to somebody and not mapped yet. Zeroed: none. Owned by one thread at a time;
+/// all of it is one tenant's.
+typedef struct berth_reservation {
+    uint64_t bytes;                       ///< in all
+    uint64_t by_owner[BERTH_OWNER_COUNT]; ///< of them, those counted against the owner's quota
+    berth_tenant* tenant;
+} berth_reservation;
 
 typedef struct berth_store_stats {
     uint64_t capacity_bytes;
     uint64_t mapped_bytes; ///< exact, now
     uint64_t peak_mapped_bytes;
     uint64_t reserved_bytes; ///< promised, not mapped
+    uint64_t shares_bytes;   ///< kept for tenants that use less than their share
     uint64_t mapped_by_owner[BERTH_OWNER_COUNT];
-    uint64_t reclaims; ///< times the ladder was climbed
-    uint64_t failures; ///< requests refused after it
+    uint64_t reserved_by_owner[BERTH_OWNER_COUNT];
+    uint64_t quota_by_owner[BERTH_OWNER_COUNT]; ///< BERTH_QUOTA_NONE: none
+    uint64_t reclaims;                          ///< times the ladder was climbed
+    uint64_t failures;                          ///< requests refused after it
 } berth_store_stats;
 
 /// `capacity_bytes` is cut to what the device has; UINT64_MAX means just that.
@@ -81,34 +98,55 @@ berth_device* berth_store_device(const berth_store* store);
 ///         move granules, BERTH_ERR_DEVICE; nothing changed.
 BERTH_NODISCARD berth_status berth_store_map_ahead(berth_store* store, uint64_t bytes);
 
-/// Promises `bytes` (rounded up to granules), climbing the ladder of reclaimers if needed; adds
-/// them to `*reservation`.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY naming need, capacity, mapped by owner, promised; nothing
-///         changed.
-BERTH_NODISCARD berth_status berth_store_reserve(berth_store* store,
+/// Begins the books of a tenant without quota and share. `tenant` stays the caller's until
+/// berth_store_remove_tenant, before which everything of it is unmapped and unreserved (but for
+/// what the device refused to take back).
+void berth_store_add_tenant(berth_store* store, berth_tenant* tenant);
+void berth_store_remove_tenant(berth_store* store, berth_tenant* tenant);
+
+/// Bounds what a tenant maps and has promised from now on; what it has already, it keeps.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT if its share is larger; nothing changed.
+BERTH_NODISCARD berth_status berth_store_set_tenant_quota(berth_store* store,
+                                                          berth_tenant* tenant,
+                                                          uint64_t bytes);
+/// Keeps `bytes` (rounded up to granules) for a tenant, climbing the ladder for what it does not
+/// have yet.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT above its quota, BERTH_ERR_OUT_OF_MEMORY with the report of a
+///         refusal; nothing changed.
+BERTH_NODISCARD berth_status berth_store_set_tenant_share(berth_store* store,
+                                                          berth_tenant* tenant,
+                                                          uint64_t bytes);
+/// Bounds what is mapped and promised for an owner from now on, over all tenants.
+void berth_store_set_owner_quota(berth_store* store, berth_owner owner, uint64_t bytes);
+
+/// Promises `bytes` (rounded up to granules), climbing the ladder if needed; adds them to
+/// `*reservation`.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY naming need, what stands in the way, mapped by owner, promised,
+///         and what the ladder brought; nothing changed.
+BERTH_NODISCARD berth_status berth_store_reserve(berth_account account,
                                                  uint64_t bytes,
                                                  berth_reservation* reservation);
 /// Takes back what is left of the promise; `reservation` may be NULL.
 void berth_store_unreserve(berth_store* store, berth_reservation* reservation);
 
-/// Maps granules for `owner`; draws on `reservation` first (NULL: none), then on what is free,
-/// climbing the ladder if needed. All or nothing.
-BERTH_NODISCARD berth_status berth_store_map(berth_store* store,
-                                             berth_owner owner,
+/// Maps granules for the account; draws on `reservation` first (NULL: none; its owner's part before
+/// others'), then on what is free, climbing the ladder if needed. All or nothing.
+BERTH_NODISCARD berth_status berth_store_map(berth_account account,
                                              berth_reservation* reservation,
                                              berth_space* space,
                                              uint64_t offset,
                                              uint64_t size);
 /// Gives mapped granules back to the system. A failure (reported once in the log) leaves them
 /// mapped and accounted and returns the error.
-BERTH_NODISCARD berth_status berth_store_unmap(
-    berth_store* store, berth_owner owner, berth_space* space, uint64_t offset, uint64_t size);
+BERTH_NODISCARD berth_status berth_store_unmap(berth_account account,
+                                               berth_space* space,
+                                               uint64_t offset,
+                                               uint64_t size);
 
-/// `reclaimer` stays the caller's; it is called until removed. Remove waits until no call is under
-/// way.
-void berth_store_add_reclaimer(berth_store* store, berth_reclaimer* reclaimer);
-void berth_store_remove_reclaimer(berth_store* store, berth_reclaimer* reclaimer);
-
+/// The most bytes that the account could map now without the ladder.
+uint64_t berth_store_query_room(berth_account account);
 void berth_store_query_stats(const berth_store* store, berth_store_stats* out_stats);
+/// A copy of the tenant's books, of one moment.
+berth_tenant berth_store_query_tenant(const berth_store* store, const berth_tenant* tenant);
 
 #endif // BERTH_MEMORY_PAGE_STORE_H

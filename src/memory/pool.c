@@ -40,7 +40,8 @@ uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t
     return given;
 }
 
-static uint64_t reclaim(void* self, uint64_t wanted_bytes) {
+static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    (void)climber;
     berth_pool* pool = self;
     if (!berth_mutex_try_lock(pool->lock)) return 0;
     const uint64_t given = release_idle(pool, 0, wanted_bytes);
@@ -63,7 +64,8 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     }
     pool->lock = &pool->mutex;
     pool->host = host;
-    pool->store = store;
+    pool->account =
+        (berth_account){.store = store, .tenant = config->tenant, .owner = BERTH_OWNER_POOL};
     pool->stream = config->stream;
     pool->guard = config->guard;
     pool->granule_bytes = device->granule_bytes;
@@ -76,7 +78,11 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     if (pool->has_bypass) pool->bypass = *config->bypass;
     berth_extents_init(&pool->extents, host, pool->granule_bytes);
     berth_slabs_init(&pool->slabs, host, pool->granule_bytes);
-    pool->reclaimer = (berth_reclaimer){.self = pool, .reclaim = reclaim};
+    pool->reclaimer = (berth_reclaimer){.rung = BERTH_RUNG_TRIM,
+                                        .tenant = config->tenant,
+                                        .owner = BERTH_OWNER_POOL,
+                                        .self = pool,
+                                        .reclaim = reclaim};
     berth_store_add_reclaimer(store, &pool->reclaimer);
     *out_pool = pool;
     return BERTH_OK;
@@ -84,7 +90,7 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
 
 void berth_pool_destroy(berth_pool* pool) {
     if (pool == NULL) return;
-    berth_store_remove_reclaimer(pool->store, &pool->reclaimer);
+    berth_store_remove_reclaimer(pool->account.store, &pool->reclaimer);
     berth_mutex_lock(pool->lock);
     BERTH_CHECK(2, pool->blocks == 0);
     berth_pool_flush_slabs(pool);

@@ -59,6 +59,7 @@ typedef struct berth_pool_guard {
 typedef struct berth_pool_config {
     const berth_host* host;
     berth_store* store;
+    berth_tenant* tenant;            ///< that the pool's granules are counted for; may be NULL
     berth_stream* stream;            ///< the one that uses the blocks
     const berth_pool_bypass* bypass; ///< NULL: the pool proper; else copied
     berth_pool_guard guard;

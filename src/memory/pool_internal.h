@@ -11,6 +11,7 @@
 
 #include "base/thread.h"
 #include "memory/extents.h"
+#include "memory/ladder.h"
 #include "memory/pool.h"
 #include "memory/pool_watch.h"
 #include "memory/slabs.h"
@@ -27,7 +28,7 @@ struct berth_pool {
     berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const pool
     berth_mutex mutex;
     const berth_host* host;
-    berth_store* store;
+    berth_account account; ///< of its granules
     berth_stream* stream;
     berth_pool_guard guard;
     uint64_t granule_bytes;

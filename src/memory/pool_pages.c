@@ -99,7 +99,7 @@ static berth_status add_region(berth_pool* pool, uint64_t need) {
     uint32_t index = 0;
     BERTH_TRY(find_region_entry(pool, &index));
     berth_space* space = NULL;
-    BERTH_TRY(berth_store_reserve_space(pool->store, need, &space));
+    BERTH_TRY(berth_store_reserve_space(pool->account.store, need, &space));
     pool->regions.items[index] = (berth_pool_region){
         .space = space,
         .first = berth_extents_add_region(
@@ -270,7 +270,7 @@ berth_status berth_pool_grow(berth_pool* pool,
                              berth_extent_id* out_id) {
     *out_id = 0;
     growth plan;
-    if (size > pool->capacity_bytes) return berth_store_refuse(pool->store, size);
+    if (size > pool->capacity_bytes) return berth_store_refuse(pool->account, size);
     // One for a region, two around the hole, two that stay hidden until the end.
     BERTH_TRY(berth_extents_prepare(&pool->extents, 5));
     BERTH_TRY(begin_growth(pool, size, alignment, &plan));
@@ -282,12 +282,8 @@ berth_status berth_pool_grow(berth_pool* pool,
     berth_status status = BERTH_OK;
     if (missing > 0) {
         berth_mutex_unlock(pool->lock);
-        status = berth_store_map(pool->store,
-                                 BERTH_OWNER_POOL,
-                                 reservation,
-                                 space,
-                                 offset_in(space, plan.map_start + filled),
-                                 missing);
+        status = berth_store_map(
+            pool->account, reservation, space, offset_in(space, plan.map_start + filled), missing);
         berth_mutex_lock(pool->lock);
         if (status == BERTH_OK) {
             pool->mapped_bytes += missing;
@@ -312,8 +308,8 @@ static bool unmap_extent(berth_pool* pool, berth_extent_id id, uint64_t visit) {
     if (pool->is_async) status = berth_stream_wait(pool->stream, extent.ticket);
     if (status == BERTH_OK) {
         BERTH_UNPOISON_REGION(address(extent.start), extent.size);
-        status = berth_store_unmap(
-            pool->store, BERTH_OWNER_POOL, space, offset_in(space, extent.start), extent.size);
+        status =
+            berth_store_unmap(pool->account, space, offset_in(space, extent.start), extent.size);
     }
     berth_mutex_lock(pool->lock);
     if (status == BERTH_OK) {

@@ -32,9 +32,7 @@ static berth_pool_outcome judge(const berth_pool* pool,
         if (was_enough && shifted(pool) != before->shifted_bytes) return BERTH_POOL_MOVED;
         return was_enough ? BERTH_POOL_SPREAD : BERTH_POOL_GREW;
     }
-    berth_store_stats store;
-    berth_store_query_stats(pool->store, &store);
-    const uint64_t room = store.capacity_bytes - store.mapped_bytes - store.reserved_bytes;
+    const uint64_t room = berth_store_query_room(pool->account);
     return was_enough || size - before->free_bytes <= room ? BERTH_POOL_REFUSED : BERTH_POOL_FULL;
 }
 

@@ -78,6 +78,11 @@ static inline berth_store_stats memory_kit_stats(const memory_kit* kit) {
     return stats;
 }
 
+/// An account of no tenant.
+static inline berth_account memory_kit_account(const memory_kit* kit, berth_owner owner) {
+    return (berth_account){.store = kit->store, .owner = owner};
+}
+
 /// M1, M2, and that the books say what the device says (outside of calls).
 static inline void memory_kit_check_books(const memory_kit* kit) {
     const berth_store_stats stats = memory_kit_stats(kit);

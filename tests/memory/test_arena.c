@@ -16,7 +16,8 @@ static int setup(void** state) {
     arena_kit* kit = calloc(1, sizeof *kit);
     const berth_sim_options options = memory_kit_options();
     memory_kit_init(&kit->base, &options);
-    assert_ok(berth_arena_create(kit->base.host, kit->base.store, kit->base.stream, &kit->arena));
+    assert_ok(
+        berth_arena_create(kit->base.host, kit->base.store, NULL, kit->base.stream, &kit->arena));
     *state = kit;
     return 0;
 }
@@ -127,7 +128,8 @@ static void a_push_draws_on_its_reservation(void** state) {
     berth_reservation mine = {0}, rest = {0};
     assert_ok(berth_arena_reserve(kit->arena, 10 * G, &mine));
     assert_int_equal(mine.bytes, 10 * G);
-    assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY - 10 * G, &rest));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY - 10 * G, &rest));
     berth_frame frame;
     assert_ok(berth_arena_push(kit->arena, 10 * G, &mine, &frame));
     assert_int_equal(mine.bytes, 0);
@@ -145,17 +147,22 @@ static void idle_granules_a_reserved_push_counts_on_are_not_reclaimed(void** sta
     assert_ok(berth_arena_reserve(kit->arena, KIT_CAPACITY / 2, &mine));
     assert_int_equal(mine.bytes, 0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(berth_store_reserve(kit->base.store, KIT_CAPACITY, &other),
+        assert_int_equal(berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_POOL),
+                                             KIT_CAPACITY,
+                                             &other),
                          BERTH_ERR_OUT_OF_MEMORY);
-    assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY / 2, &other));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY / 2, &other));
     assert_ok(berth_arena_push(kit->arena, KIT_CAPACITY / 2, &mine, &frame));
     berth_arena_pop(kit->arena, &frame);
     berth_store_unreserve(kit->base.store, &other);
     // After the push it may.
     synchronize(kit);
-    if (berth_store_reserve(kit->base.store, KIT_CAPACITY, &other) != BERTH_OK) {
+    if (berth_store_reserve(
+            memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY, &other) != BERTH_OK) {
         synchronize(kit); // the first climb has issued the ticket
-        assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY, &other));
+        assert_ok(berth_store_reserve(
+            memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY, &other));
     }
     assert_int_equal(stats_of(kit).mapped_bytes, 0);
     berth_store_unreserve(kit->base.store, &other);
@@ -169,7 +176,8 @@ static void a_refused_reservation_promises_nothing(void** state) {
                  "capacity");
     assert_int_equal(mine.bytes, 0);
     berth_reservation all = {0};
-    assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY - G, &all));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY - G, &all));
     assert_int_equal(berth_arena_reserve(kit->arena, 2 * G, &mine), BERTH_ERR_OUT_OF_MEMORY);
     assert_int_equal(mine.bytes, 0);
     berth_store_unreserve(kit->base.store, &all);
@@ -183,7 +191,7 @@ static void a_push_that_cannot_be_mapped_changes_nothing(void** state) {
                  "frames 64.00 KiB");
     assert_null(none.base);
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->base.store, 3 * G, &mine));
+    assert_ok(berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_POOL), 3 * G, &mine));
     berth_sim_fail(kit->base.device, BERTH_SIM_MAP, 1);
     assert_int_equal(berth_arena_push(kit->arena, 2 * G, &mine, &none), BERTH_ERR_OUT_OF_MEMORY);
     assert_int_equal(mine.bytes, 3 * G);
@@ -207,7 +215,7 @@ static void a_push_over_several_gaps_is_undone_as_a_whole(void** state) {
     assert_int_equal(stats_of(kit).mapped_bytes, 2 * G);
     berth_arena_drop(kit->arena, data);
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->base.store, 8 * G, &mine));
+    assert_ok(berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_POOL), 8 * G, &mine));
     berth_sim_fail(kit->base.device, BERTH_SIM_MAP, 2);
     berth_frame none;
     assert_int_equal(berth_arena_push(kit->arena, 8 * G, &mine, &none), BERTH_ERR_OUT_OF_MEMORY);
@@ -257,7 +265,8 @@ static void a_fresh_range_inherits_the_idle_granules(void** state) {
     // Let a ticket pass, so that the granules are known to be idle.
     berth_arena_trim(kit->arena, 8 * G, true);
     berth_reservation rest = {0};
-    assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY - 9 * G, &rest));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY - 9 * G, &rest));
     const uint64_t maps = berth_sim_query_calls(kit->base.device, BERTH_SIM_MAP);
     berth_frame next;
     berth_status status = berth_arena_push(kit->arena, 8 * G, NULL, &next);
@@ -382,9 +391,11 @@ static void a_shortage_takes_the_idle_granules_of_an_arena(void** state) {
     berth_arena_pop(kit->arena, &inner);
     berth_reservation mine = {0};
     // The first climb issues a ticket, a later one finds it done.
-    assert_int_equal(berth_store_reserve(kit->base.store, 10 * G, &mine), BERTH_ERR_OUT_OF_MEMORY);
+    assert_int_equal(
+        berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_POOL), 10 * G, &mine),
+        BERTH_ERR_OUT_OF_MEMORY);
     synchronize(kit);
-    assert_ok(berth_store_reserve(kit->base.store, 10 * G, &mine));
+    assert_ok(berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_POOL), 10 * G, &mine));
     assert_int_equal(stats_of(kit).mapped_bytes, KIT_CAPACITY - 10 * G);
     assert_int_equal(outer.base[4 * G - 1], 0x5A);
     berth_store_unreserve(kit->base.store, &mine);
@@ -450,13 +461,14 @@ static bool survives(memory_kit* kit, size_t nth, bool host_fails) {
         failing_host_fail(&kit->failing, nth, false);
     else
         berth_sim_fail_any(kit->device, nth);
-    if (berth_arena_create(kit->host, kit->store, kit->stream, &arena) == BERTH_OK)
+    if (berth_arena_create(kit->host, kit->store, NULL, kit->stream, &arena) == BERTH_OK)
         (void)program(kit, arena);
     const bool done = host_fails ? !failing_host_has_failed(&kit->failing)
                                  : berth_sim_query_all_calls(kit->device) - calls < nth;
     failing_host_fail(&kit->failing, 0, false);
     berth_sim_fail_any(kit->device, 0);
-    if (arena == NULL) assert_ok(berth_arena_create(kit->host, kit->store, kit->stream, &arena));
+    if (arena == NULL)
+        assert_ok(berth_arena_create(kit->host, kit->store, NULL, kit->stream, &arena));
     memory_kit_check_books(kit);
     assert_true(program(kit, arena));
     berth_arena_destroy(arena);
@@ -485,7 +497,9 @@ static void press(void* argument) {
     memory_kit* kit = argument;
     for (int i = 0; i < 2000; i++) {
         berth_reservation mine = {0};
-        if (berth_store_reserve(kit->store, KIT_CAPACITY - 20 * G, &mine) == BERTH_OK)
+        if (berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL),
+                                KIT_CAPACITY - 20 * G,
+                                &mine) == BERTH_OK)
             berth_store_unreserve(kit->store, &mine);
     }
 }

@@ -31,7 +31,7 @@ static int setup(void** state) {
     assert_ok(berth_pool_create(
         &(berth_pool_config){.host = host, .store = kit->store, .stream = kit->stream},
         &kit->pool));
-    assert_ok(berth_arena_create(host, kit->store, kit->stream, &kit->arena));
+    assert_ok(berth_arena_create(host, kit->store, NULL, kit->stream, &kit->arena));
     kit->granule = kit->device->granule_bytes;
     *state = kit;
     return 0;

@@ -35,12 +35,18 @@ static uint64_t ahead_of(const ahead_kit* opened) {
 }
 
 static berth_status map(ahead_kit* opened, uint64_t first, uint64_t count) {
-    return berth_store_map(
-        opened->store, BERTH_OWNER_POOL, NULL, opened->space, first * G, count * G);
+    return berth_store_map((berth_account){.store = opened->store, .owner = BERTH_OWNER_POOL},
+                           NULL,
+                           opened->space,
+                           first * G,
+                           count * G);
 }
 
 static berth_status unmap(ahead_kit* opened, uint64_t first, uint64_t count) {
-    return berth_store_unmap(opened->store, BERTH_OWNER_POOL, opened->space, first * G, count * G);
+    return berth_store_unmap((berth_account){.store = opened->store, .owner = BERTH_OWNER_POOL},
+                             opened->space,
+                             first * G,
+                             count * G);
 }
 
 static void maps_take_what_is_ahead_before_the_system_is_asked(void** state) {
@@ -77,12 +83,20 @@ static void what_is_given_back_stays_up_to_the_amount(void** state) {
 static void what_is_ahead_can_be_promised(void** state) {
     ahead_kit a = open_ahead(*state, KIT_GRANULES);
     berth_reservation promise = {0};
-    assert_ok(berth_store_reserve(a.store, KIT_CAPACITY, &promise));
+    assert_ok(berth_store_reserve(
+        (berth_account){.store = a.store, .owner = BERTH_OWNER_POOL}, KIT_CAPACITY, &promise));
     assert_fails(map(&a, 0, 1), BERTH_ERR_OUT_OF_MEMORY, "unused 0 B");
-    assert_ok(berth_store_map(a.store, BERTH_OWNER_FRAMES, &promise, a.space, 0, KIT_CAPACITY - G));
+    assert_ok(berth_store_map((berth_account){.store = a.store, .owner = BERTH_OWNER_FRAMES},
+                              &promise,
+                              a.space,
+                              0,
+                              KIT_CAPACITY - G));
     assert_int_equal(promise.bytes, G);
     berth_store_unreserve(a.store, &promise);
-    assert_ok(berth_store_unmap(a.store, BERTH_OWNER_FRAMES, a.space, 0, KIT_CAPACITY - G));
+    assert_ok(berth_store_unmap((berth_account){.store = a.store, .owner = BERTH_OWNER_FRAMES},
+                                a.space,
+                                0,
+                                KIT_CAPACITY - G));
     close_ahead(&a);
 }
 

@@ -3,6 +3,7 @@
 #include "memory_kit.h"
 
 #include "base/thread.h"
+#include "memory/ladder.h"
 
 #define G KIT_GRANULE
 
@@ -16,14 +17,17 @@ typedef struct hoard {
     uint64_t asked;
 } hoard;
 
-static uint64_t hoard_reclaim(void* self, uint64_t wanted_bytes) {
+static uint64_t hoard_reclaim(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    (void)climber;
     hoard* h = self;
     uint64_t given = 0;
     h->calls++;
     h->asked = wanted_bytes;
     while (h->granules > 0 && given < wanted_bytes) {
-        if (berth_store_unmap(h->store, BERTH_OWNER_KV, h->space, (h->granules - 1) * G, G) !=
-            BERTH_OK)
+        if (berth_store_unmap((berth_account){.store = h->store, .owner = BERTH_OWNER_KV},
+                              h->space,
+                              (h->granules - 1) * G,
+                              G) != BERTH_OK)
             break;
         h->granules--;
         given += G;
@@ -35,14 +39,18 @@ static void hoard_init(hoard* h, memory_kit* kit, uint64_t granules) {
     *h = (hoard){.store = kit->store, .granules = granules};
     h->reclaimer = (berth_reclaimer){.self = h, .reclaim = hoard_reclaim};
     assert_ok(berth_space_reserve(kit->device, KIT_CAPACITY, &h->space));
-    assert_ok(berth_store_map(kit->store, BERTH_OWNER_KV, NULL, h->space, 0, granules * G));
+    assert_ok(
+        berth_store_map(memory_kit_account(kit, BERTH_OWNER_KV), NULL, h->space, 0, granules * G));
     berth_store_add_reclaimer(kit->store, &h->reclaimer);
 }
 
 static void hoard_fini(hoard* h) {
     berth_store_remove_reclaimer(h->store, &h->reclaimer);
     if (h->granules > 0)
-        assert_ok(berth_store_unmap(h->store, BERTH_OWNER_KV, h->space, 0, h->granules * G));
+        assert_ok(berth_store_unmap((berth_account){.store = h->store, .owner = BERTH_OWNER_KV},
+                                    h->space,
+                                    0,
+                                    h->granules * G));
     berth_space_release(h->space);
 }
 
@@ -75,25 +83,30 @@ static void destroying_no_store_is_allowed(void** state) {
 static void a_promise_is_kept_for_whom_it_was_made(void** state) {
     memory_kit* kit = *state;
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->store, KIT_CAPACITY - G + 1, &mine));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(kit, BERTH_OWNER_POOL), KIT_CAPACITY - G + 1, &mine));
     assert_int_equal(mine.bytes, KIT_CAPACITY);
     berth_space* space = NULL;
     assert_ok(berth_space_reserve(kit->device, KIT_CAPACITY, &space));
 
     // M3: nobody else gets in between, and the promise turns into granules.
-    assert_int_equal(berth_store_map(kit->store, BERTH_OWNER_POOL, NULL, space, 0, G),
+    assert_int_equal(berth_store_map(memory_kit_account(kit, BERTH_OWNER_POOL), NULL, space, 0, G),
                      BERTH_ERR_OUT_OF_MEMORY);
-    assert_ok(berth_store_map(kit->store, BERTH_OWNER_FRAMES, &mine, space, 0, KIT_CAPACITY - G));
+    assert_ok(berth_store_map(
+        memory_kit_account(kit, BERTH_OWNER_FRAMES), &mine, space, 0, KIT_CAPACITY - G));
     assert_int_equal(mine.bytes, G);
     memory_kit_check_books(kit);
     berth_store_unreserve(kit->store, &mine);
     assert_int_equal(mine.bytes, 0);
-    assert_ok(berth_store_map(kit->store, BERTH_OWNER_POOL, NULL, space, KIT_CAPACITY - G, G));
+    assert_ok(berth_store_map(
+        memory_kit_account(kit, BERTH_OWNER_POOL), NULL, space, KIT_CAPACITY - G, G));
     assert_int_equal(memory_kit_stats(kit).mapped_by_owner[BERTH_OWNER_POOL], G);
     assert_int_equal(memory_kit_stats(kit).peak_mapped_bytes, KIT_CAPACITY);
 
-    assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_POOL, space, KIT_CAPACITY - G, G));
-    assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_FRAMES, space, 0, KIT_CAPACITY - G));
+    assert_ok(
+        berth_store_unmap(memory_kit_account(kit, BERTH_OWNER_POOL), space, KIT_CAPACITY - G, G));
+    assert_ok(
+        berth_store_unmap(memory_kit_account(kit, BERTH_OWNER_FRAMES), space, 0, KIT_CAPACITY - G));
     memory_kit_check_books(kit);
     assert_int_equal(memory_kit_stats(kit).peak_mapped_bytes, KIT_CAPACITY);
     berth_space_release(space);
@@ -102,14 +115,14 @@ static void a_promise_is_kept_for_whom_it_was_made(void** state) {
 static void a_map_larger_than_its_promise_takes_the_rest_from_what_is_free(void** state) {
     memory_kit* kit = *state;
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->store, 2 * G, &mine));
+    assert_ok(berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), 2 * G, &mine));
     berth_space* space = NULL;
     assert_ok(berth_space_reserve(kit->device, KIT_CAPACITY, &space));
-    assert_ok(berth_store_map(kit->store, BERTH_OWNER_POOL, &mine, space, 0, 5 * G));
+    assert_ok(berth_store_map(memory_kit_account(kit, BERTH_OWNER_POOL), &mine, space, 0, 5 * G));
     assert_int_equal(mine.bytes, 0);
     assert_int_equal(memory_kit_stats(kit).mapped_bytes, 5 * G);
     assert_int_equal(memory_kit_stats(kit).reserved_bytes, 0);
-    assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_POOL, space, 0, 5 * G));
+    assert_ok(berth_store_unmap(memory_kit_account(kit, BERTH_OWNER_POOL), space, 0, 5 * G));
     berth_space_release(space);
 }
 
@@ -118,7 +131,7 @@ static void unreserving_nothing_is_allowed(void** state) {
     berth_reservation none = {0};
     berth_store_unreserve(kit->store, NULL);
     berth_store_unreserve(kit->store, &none);
-    assert_ok(berth_store_reserve(kit->store, 0, &none));
+    assert_ok(berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), 0, &none));
     assert_int_equal(none.bytes, 0);
 }
 
@@ -127,22 +140,25 @@ static void a_refusal_names_need_capacity_owners_promises_and_what_was_tried(voi
     hoard h;
     hoard_init(&h, kit, 2);
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->store, 3 * G, &mine));
+    assert_ok(berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), 3 * G, &mine));
     berth_space* space;
     assert_ok(berth_space_reserve(kit->device, 16 * G, &space));
-    assert_ok(berth_store_map(kit->store, BERTH_OWNER_WEIGHTS, NULL, space, 0, 16 * G));
+    assert_ok(
+        berth_store_map(memory_kit_account(kit, BERTH_OWNER_WEIGHTS), NULL, space, 0, 16 * G));
     berth_reservation more = {0};
     assert_fails(
-        berth_store_reserve(kit->store, KIT_CAPACITY, &more), BERTH_ERR_OUT_OF_MEMORY, "4.00 MiB");
+        berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), KIT_CAPACITY, &more),
+        BERTH_ERR_OUT_OF_MEMORY,
+        "4.00 MiB");
     assert_non_null(strstr(berth_last_error(), "weights 1.00 MiB"));
     assert_non_null(strstr(berth_last_error(), "promised 192.00 KiB"));
-    assert_non_null(strstr(berth_last_error(), "gave back 128.00 KiB"));
+    assert_non_null(strstr(berth_last_error(), "pending releases gave 128.00 KiB"));
     assert_non_null(strstr(berth_last_error(), "BERTH_MEMORY"));
     assert_int_equal(more.bytes, 0);
     assert_int_equal(memory_kit_stats(kit).failures, 1);
     assert_int_equal(memory_kit_stats(kit).reclaims, 1);
     berth_store_unreserve(kit->store, &mine);
-    assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_WEIGHTS, space, 0, 16 * G));
+    assert_ok(berth_store_unmap(memory_kit_account(kit, BERTH_OWNER_WEIGHTS), space, 0, 16 * G));
     berth_space_release(space);
     hoard_fini(&h);
 }
@@ -152,10 +168,13 @@ static void a_need_above_the_capacity_is_refused_without_taking_from_others(void
     hoard h;
     hoard_init(&h, kit, 2);
     berth_reservation mine = {0};
-    assert_int_equal(berth_store_reserve(kit->store, KIT_CAPACITY + 1, &mine),
-                     BERTH_ERR_OUT_OF_MEMORY);
+    assert_int_equal(
+        berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), KIT_CAPACITY + 1, &mine),
+        BERTH_ERR_OUT_OF_MEMORY);
     assert_int_equal(h.calls, 0);
-    assert_int_equal(berth_store_reserve(kit->store, UINT64_MAX, &mine), BERTH_ERR_OVERFLOW);
+    assert_int_equal(
+        berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), UINT64_MAX, &mine),
+        BERTH_ERR_OVERFLOW);
     hoard_fini(&h);
 }
 
@@ -165,13 +184,15 @@ static void a_shortage_climbs_the_ladder_only_as_far_as_needed(void** state) {
     hoard_init(&first, kit, 4);
     hoard_init(&second, kit, 4);
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->store, KIT_CAPACITY - 6 * G, &mine));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(kit, BERTH_OWNER_POOL), KIT_CAPACITY - 6 * G, &mine));
     assert_int_equal(first.calls, 1);
     assert_int_equal(first.asked, 2 * G);
     assert_int_equal(first.granules, 2);
     assert_int_equal(second.calls, 0);
     berth_store_unreserve(kit->store, &mine);
-    assert_ok(berth_store_reserve(kit->store, KIT_CAPACITY - G, &mine));
+    assert_ok(
+        berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), KIT_CAPACITY - G, &mine));
     assert_int_equal(first.granules, 0);
     assert_int_equal(second.granules, 1);
     memory_kit_check_books(kit);
@@ -187,10 +208,10 @@ static void a_system_that_is_short_before_the_capacity_is_asks_the_ladder_too(vo
     berth_space* space = NULL;
     assert_ok(berth_space_reserve(kit->device, KIT_CAPACITY, &space));
     berth_sim_fail(kit->device, BERTH_SIM_MAP, 1);
-    assert_ok(berth_store_map(kit->store, BERTH_OWNER_POOL, NULL, space, 0, 2 * G));
+    assert_ok(berth_store_map(memory_kit_account(kit, BERTH_OWNER_POOL), NULL, space, 0, 2 * G));
     assert_int_equal(h.granules, 2);
     memory_kit_check_books(kit);
-    assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_POOL, space, 0, 2 * G));
+    assert_ok(berth_store_unmap(memory_kit_account(kit, BERTH_OWNER_POOL), space, 0, 2 * G));
     berth_space_release(space);
     hoard_fini(&h);
 }
@@ -198,12 +219,13 @@ static void a_system_that_is_short_before_the_capacity_is_asks_the_ladder_too(vo
 static void a_failed_map_leaves_books_and_promise_as_they_were(void** state) {
     memory_kit* kit = *state;
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->store, 2 * G, &mine));
+    assert_ok(berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), 2 * G, &mine));
     berth_space* space = NULL;
     assert_ok(berth_space_reserve(kit->device, KIT_CAPACITY, &space));
     berth_sim_fail(kit->device, BERTH_SIM_MAP, 1);
-    assert_int_equal(berth_store_map(kit->store, BERTH_OWNER_POOL, &mine, space, 0, 3 * G),
-                     BERTH_ERR_OUT_OF_MEMORY);
+    assert_int_equal(
+        berth_store_map(memory_kit_account(kit, BERTH_OWNER_POOL), &mine, space, 0, 3 * G),
+        BERTH_ERR_OUT_OF_MEMORY);
     assert_int_equal(mine.bytes, 2 * G);
     assert_int_equal(memory_kit_stats(kit).reserved_bytes, 2 * G);
     assert_int_equal(memory_kit_stats(kit).peak_mapped_bytes, 0);
@@ -216,13 +238,13 @@ static void a_failed_unmap_leaves_the_granules_mapped_and_accounted(void** state
     memory_kit* kit = *state;
     berth_space* space = NULL;
     assert_ok(berth_space_reserve(kit->device, KIT_CAPACITY, &space));
-    assert_ok(berth_store_map(kit->store, BERTH_OWNER_POOL, NULL, space, 0, 2 * G));
+    assert_ok(berth_store_map(memory_kit_account(kit, BERTH_OWNER_POOL), NULL, space, 0, 2 * G));
     berth_sim_fail(kit->device, BERTH_SIM_UNMAP, 1);
-    assert_int_equal(berth_store_unmap(kit->store, BERTH_OWNER_POOL, space, 0, 2 * G),
+    assert_int_equal(berth_store_unmap(memory_kit_account(kit, BERTH_OWNER_POOL), space, 0, 2 * G),
                      BERTH_ERR_DEVICE);
     assert_int_equal(memory_kit_stats(kit).mapped_bytes, 2 * G);
     memory_kit_check_books(kit);
-    assert_ok(berth_store_unmap(kit->store, BERTH_OWNER_POOL, space, 0, 2 * G));
+    assert_ok(berth_store_unmap(memory_kit_account(kit, BERTH_OWNER_POOL), space, 0, 2 * G));
     berth_space_release(space);
 }
 
@@ -251,12 +273,17 @@ static void work(void* argument) {
     for (int i = 0; i < 300; i++) {
         berth_reservation promise = {0};
         const uint64_t bytes = (1 + test_random_below(&random, 24)) * G;
-        if (berth_store_reserve(w->kit->store, bytes, &promise) != BERTH_OK) continue;
-        if (berth_store_map(w->kit->store, BERTH_OWNER_POOL, &promise, space, 0, bytes) != BERTH_OK)
+        if (berth_store_reserve(memory_kit_account(w->kit, BERTH_OWNER_POOL), bytes, &promise) !=
+            BERTH_OK)
+            continue;
+        if (berth_store_map(
+                memory_kit_account(w->kit, BERTH_OWNER_POOL), &promise, space, 0, bytes) !=
+            BERTH_OK)
             abort(); // M3
         w->mapped++;
         memset(space->base, (int)w->seed, bytes);
-        if (berth_store_unmap(w->kit->store, BERTH_OWNER_POOL, space, 0, bytes) != BERTH_OK)
+        if (berth_store_unmap(memory_kit_account(w->kit, BERTH_OWNER_POOL), space, 0, bytes) !=
+            BERTH_OK)
             abort();
     }
     berth_space_release(space);
@@ -295,9 +322,13 @@ static void come_and_go(void* argument) {
 static void climb_often(void* argument) {
     memory_kit* kit = argument;
     berth_reservation all = {0}, more = {0};
-    if (berth_store_reserve(kit->store, KIT_CAPACITY / 2, &all) != BERTH_OK) abort();
+    if (berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), KIT_CAPACITY / 2, &all) !=
+        BERTH_OK)
+        abort();
     for (int i = 0; i < 500; i++) {
-        if (berth_store_reserve(kit->store, KIT_CAPACITY, &more) == BERTH_OK) abort();
+        if (berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), KIT_CAPACITY, &more) ==
+            BERTH_OK)
+            abort();
     }
     berth_store_unreserve(kit->store, &all);
 }

@@ -208,13 +208,14 @@ static void a_full_pool_refuses_and_recovers(void** state) {
 static void growth_draws_on_the_reservation(void** state) {
     pool_kit* kit = *state;
     berth_reservation mine = {0};
-    assert_ok(berth_store_reserve(kit->base.store, 10 * G, &mine));
+    assert_ok(berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_POOL), 10 * G, &mine));
     berth_block block, other;
     assert_ok(berth_pool_take(
         kit->pool, &(berth_pool_request){.size_bytes = 4 * G, .reservation = &mine}, &block));
     assert_int_equal(mine.bytes, 6 * G);
     berth_reservation rest = {0};
-    assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY - 10 * G, &rest));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY - 10 * G, &rest));
     assert_ok(berth_pool_take(
         kit->pool, &(berth_pool_request){.size_bytes = 100, .reservation = &mine}, &other));
     assert_int_equal(mine.bytes, 5 * G);

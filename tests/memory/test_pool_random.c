@@ -268,7 +268,8 @@ static bool program(memory_kit* kit, berth_pool* pool) {
     static unsigned char source[12 * KIT_GRANULE];
     berth_block blocks[COUNT];
     berth_reservation promise = {0};
-    bool all = berth_store_reserve(kit->store, 8 * G, &promise) == BERTH_OK;
+    bool all =
+        berth_store_reserve(memory_kit_account(kit, BERTH_OWNER_POOL), 8 * G, &promise) == BERTH_OK;
     for (size_t round = 0; round < 2; round++) {
         for (size_t i = 0; i < COUNT; i++) {
             const berth_status status = berth_pool_take(

@@ -61,7 +61,7 @@ static void create(soak* s, uint64_t seed) {
     REQUIRE(berth_pool_create(
                 &(berth_pool_config){.host = s->host, .store = s->store, .stream = s->stream},
                 &s->pool) == BERTH_OK);
-    REQUIRE(berth_arena_create(s->host, s->store, s->stream, &s->arena) == BERTH_OK);
+    REQUIRE(berth_arena_create(s->host, s->store, NULL, s->stream, &s->arena) == BERTH_OK);
 }
 
 static void destroy(soak* s) {

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tenants of the page store: quotas, shares, and what they leave to whom. Every answer takes a few
+// additions: what the tenants' shares keep back is summed up as their use changes.
+#include "memory/page_store_internal.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/numbers.h"
+
+#include <inttypes.h>
+
+static uint64_t missing(uint64_t wanted, uint64_t there) {
+    return wanted > there ? wanted - there : 0;
+}
+
+static uint64_t used_by(const berth_tenant* tenant) {
+    return tenant->mapped_bytes + tenant->reserved_bytes;
+}
+
+/// What is kept for a tenant that uses less than its share.
+static uint64_t kept_for(const berth_tenant* tenant) {
+    return tenant == NULL ? 0 : missing(tenant->share_bytes, used_by(tenant));
+}
+
+uint64_t berth_store_free_bytes(const berth_store_stats* stats) {
+    return stats->capacity_bytes - stats->mapped_bytes - stats->reserved_bytes +
+           stats->mapped_by_owner[BERTH_OWNER_AHEAD];
+}
+
+uint64_t berth_store_free_for(const berth_store_stats* stats, const berth_tenant* tenant) {
+    return berth_store_free_bytes(stats) - (stats->shares_bytes - kept_for(tenant));
+}
+
+void berth_tenant_change(berth_store* store,
+                         berth_tenant* tenant,
+                         uint64_t mapped,
+                         uint64_t unmapped,
+                         uint64_t promised,
+                         uint64_t unpromised) {
+    if (tenant == NULL) return;
+    BERTH_CHECK(2, tenant->mapped_bytes + mapped >= unmapped);
+    BERTH_CHECK(2, tenant->reserved_bytes + promised >= unpromised);
+    store->stats.shares_bytes -= kept_for(tenant);
+    tenant->mapped_bytes += mapped - unmapped;
+    tenant->reserved_bytes += promised - unpromised;
+    store->stats.shares_bytes += kept_for(tenant);
+}
+
+berth_lack berth_store_query_lack(const berth_store* store,
+                                  const berth_ask* ask,
+                                  uint64_t given_bytes) {
+    const berth_store_stats* stats = &store->stats;
+    const berth_tenant* tenant = ask->account.tenant;
+    const berth_owner owner = ask->account.owner;
+    berth_lack lack = {
+        .capacity = missing(ask->new_bytes, berth_store_free_for(stats, tenant)),
+        .system = missing(ask->system_bytes, given_bytes),
+    };
+    const uint64_t common = missing(ask->shared_bytes, berth_store_free_for(stats, NULL));
+    if (common > lack.capacity) lack.capacity = common;
+    if (tenant != NULL)
+        lack.tenant =
+            missing(berth_add_saturated_u64(used_by(tenant), ask->new_bytes), tenant->quota_bytes);
+    const uint64_t owned = stats->mapped_by_owner[owner] + stats->reserved_by_owner[owner];
+    lack.owner =
+        missing(berth_add_saturated_u64(owned, ask->owner_bytes), stats->quota_by_owner[owner]);
+    // a quota that was lowered below what is used stands in nobody's way who wants nothing
+    if (ask->new_bytes == 0) lack.tenant = 0;
+    if (ask->owner_bytes == 0) lack.owner = 0;
+    return lack;
+}
+
+bool berth_store_is_possible(const berth_store* store, const berth_ask* ask) {
+    const berth_tenant* tenant = ask->account.tenant;
+    return ask->new_bytes <= store->stats.capacity_bytes &&
+           ask->shared_bytes <= store->stats.capacity_bytes &&
+           (tenant == NULL || ask->new_bytes <= tenant->quota_bytes) &&
+           ask->owner_bytes <= store->stats.quota_by_owner[ask->account.owner];
+}
+
+void berth_store_add_tenant(berth_store* store, berth_tenant* tenant) {
+    *tenant = (berth_tenant){.quota_bytes = BERTH_QUOTA_NONE};
+    berth_mutex_lock(store->lock);
+    store->tenant_count++;
+    berth_mutex_unlock(store->lock);
+}
+
+void berth_store_remove_tenant(berth_store* store, berth_tenant* tenant) {
+    berth_mutex_lock(store->lock);
+    BERTH_CHECK(2, tenant->reserved_bytes == 0);
+    store->stats.shares_bytes -= kept_for(tenant);
+    tenant->share_bytes = 0;
+    store->tenant_count--;
+    berth_mutex_unlock(store->lock);
+}
+
+berth_status berth_store_set_tenant_quota(berth_store* store,
+                                          berth_tenant* tenant,
+                                          uint64_t bytes) {
+    berth_mutex_lock(store->lock);
+    const uint64_t share = tenant->share_bytes;
+    if (bytes >= share) tenant->quota_bytes = bytes;
+    berth_mutex_unlock(store->lock);
+    if (bytes >= share) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "a quota of %" PRIu64 " bytes is below the context's share of %" PRIu64,
+                      bytes,
+                      share);
+}
+
+berth_status berth_store_set_tenant_share(berth_store* store,
+                                          berth_tenant* tenant,
+                                          uint64_t bytes) {
+    uint64_t share = 0;
+    if (!berth_try_round_up(bytes, store->device->granule_bytes, &share))
+        return berth_fail(BERTH_ERR_OVERFLOW, "a share of %" PRIu64 " bytes", bytes);
+    berth_mutex_lock(store->lock);
+    const uint64_t quota = tenant->quota_bytes;
+    if (share > quota) {
+        berth_mutex_unlock(store->lock);
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                          "a share of %" PRIu64 " bytes is above the context's quota of %" PRIu64,
+                          share,
+                          quota);
+    }
+    const uint64_t more = missing(missing(share, used_by(tenant)), kept_for(tenant));
+    const berth_ask ask = {.account = {.store = store, .tenant = tenant, .owner = BERTH_OWNER_POOL},
+                           .bytes = more,
+                           .shared_bytes = more};
+    BERTH_TRY(berth_store_find(store, &ask));
+    store->stats.shares_bytes -= kept_for(tenant);
+    tenant->share_bytes = share;
+    store->stats.shares_bytes += kept_for(tenant);
+    berth_mutex_unlock(store->lock);
+    return BERTH_OK;
+}
+
+void berth_store_set_owner_quota(berth_store* store, berth_owner owner, uint64_t bytes) {
+    berth_mutex_lock(store->lock);
+    store->stats.quota_by_owner[owner] = bytes;
+    berth_mutex_unlock(store->lock);
+}
+
+uint64_t berth_store_query_room(berth_account account) {
+    berth_store* store = account.store;
+    berth_mutex_lock(store->lock);
+    const berth_store_stats* stats = &store->stats;
+    const berth_tenant* tenant = account.tenant;
+    uint64_t room = berth_store_free_for(stats, tenant);
+    if (tenant != NULL) {
+        const uint64_t left = missing(tenant->quota_bytes, used_by(tenant));
+        if (left < room) room = left;
+    }
+    const uint64_t owned =
+        stats->mapped_by_owner[account.owner] + stats->reserved_by_owner[account.owner];
+    const uint64_t left = missing(stats->quota_by_owner[account.owner], owned);
+    if (left < room) room = left;
+    berth_mutex_unlock(store->lock);
+    return berth_round_down(room, store->device->granule_bytes);
+}
+
+berth_tenant berth_store_query_tenant(const berth_store* store, const berth_tenant* tenant) {
+    berth_mutex_lock(store->lock);
+    const berth_tenant copy = *tenant;
+    berth_mutex_unlock(store->lock);
+    return copy;
+}
