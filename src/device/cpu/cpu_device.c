@@ -136,6 +136,10 @@ static void unpin(berth_device* self, void* data, uint64_t size) {
     berth_cpu_unpin(data, size);
 }
 
+void berth_cpu_device_visit_spaces(berth_device* device, berth_cpu_visit visit, void* argument) {
+    berth_cpu_visit_spaces(&cpu_device_of(device)->memory, visit, argument);
+}
+
 static const berth_device_ops cpu_ops = {
     .abi_version = BERTH_DEVICE_ABI_VERSION,
     .caps = BERTH_DEVICE_CAP_REMAP | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_PIN,

@@ -22,6 +22,12 @@ BERTH_NODISCARD berth_status berth_cpu_device_create(const berth_host* host,
                                                      const berth_cpu_options* options,
                                                      berth_device** out_device);
 
+typedef void (*berth_cpu_visit)(const berth_space* space, void* argument);
+
+/// Calls `visit` for every space that is reserved on the CPU device, so that what the books say can
+/// be compared with what the system says of these addresses. `visit` calls nothing of the device.
+void berth_cpu_device_visit_spaces(berth_device* device, berth_cpu_visit visit, void* argument);
+
 /// The CPU kernels, [BERTH_OP_COUNT], for the instruction set found at run time.
 const berth_kernel* berth_cpu_kernels(void);
 

@@ -37,8 +37,11 @@ typedef enum granule_state {
     MOVED,
 } granule_state;
 
-typedef struct cpu_space {
+typedef struct berth_cpu_space {
     berth_space space;
+    berth_cpu_memory* memory;
+    struct berth_cpu_space* before; // in the memory's list
+    struct berth_cpu_space* after;
     unsigned char* reserved; // what mmap returned; `space.base` is aligned inside it
     size_t reserved_bytes;
     unsigned char states[]; // granule_state of each granule
@@ -205,6 +208,34 @@ static berth_status reserve_addresses(const berth_cpu_memory* memory,
     return BERTH_OK;
 }
 
+static void link_space(cpu_space* space) {
+    berth_cpu_memory* memory = space->memory;
+    berth_mutex_lock(&memory->lock);
+    space->after = memory->first_space;
+    if (space->after != NULL) space->after->before = space;
+    memory->first_space = space;
+    berth_mutex_unlock(&memory->lock);
+}
+
+static void unlink_space(cpu_space* space) {
+    berth_cpu_memory* memory = space->memory;
+    berth_mutex_lock(&memory->lock);
+    if (space->before != NULL) {
+        space->before->after = space->after;
+    } else {
+        memory->first_space = space->after;
+    }
+    if (space->after != NULL) space->after->before = space->before;
+    berth_mutex_unlock(&memory->lock);
+}
+
+void berth_cpu_visit_spaces(berth_cpu_memory* memory, berth_cpu_visit visit, void* argument) {
+    berth_mutex_lock(&memory->lock);
+    for (const cpu_space* space = memory->first_space; space != NULL; space = space->after)
+        visit(&space->space, argument);
+    berth_mutex_unlock(&memory->lock);
+}
+
 berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
                                      berth_device* device,
                                      uint64_t size,
@@ -213,6 +244,7 @@ berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
     cpu_space* made = berth_host_calloc(device->host, 1, sizeof *made + granules);
     if (made == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for a space");
     made->space = (berth_space){.device = device, .size_bytes = size};
+    made->memory = memory;
 
     berth_mutex_lock(&memory->lock);
     berth_status status = add_mappings(memory, 3); // the space and the slack around it
@@ -223,6 +255,7 @@ berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
         return status;
     }
     advise_space(memory, made->space.base, (size_t)size);
+    link_space(made);
     *out_space = &made->space;
     return BERTH_OK;
 }
@@ -230,6 +263,7 @@ berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
 void berth_cpu_space_release(berth_space* space) {
     cpu_space* released = cpu_space_of(space);
     BERTH_CHECK(2, states_are(released, 0, space->size_bytes, false));
+    unlink_space(released);
     (void)munmap(released->reserved, released->reserved_bytes);
     berth_host_free(space->device->host, released);
 }

@@ -14,9 +14,10 @@
 /// Shared by the spaces of one device.
 typedef struct berth_cpu_memory {
     berth_huge_pages huge;
-    bool can_move_pages;      ///< moving page tables works here
-    uint64_t mapping_limit;   ///< of the process's mappings: half of what the system allows
-    berth_mutex lock;         ///< guards what follows and the spaces' granule states
+    bool can_move_pages;    ///< moving page tables works here
+    uint64_t mapping_limit; ///< of the process's mappings: half of what the system allows
+    berth_mutex lock;       ///< guards what follows and the spaces' granule states
+    struct berth_cpu_space* first_space;
     uint64_t mapping_count;   ///< no fewer than there are, as far as they are ours
     uint64_t unwatched_bytes; ///< may be populated before the system's memory is looked at again
 } berth_cpu_memory;
@@ -44,6 +45,9 @@ BERTH_NODISCARD berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
                                                    berth_space* to_space,
                                                    uint64_t to,
                                                    uint64_t size);
+
+/// Calls `visit` for every space; it calls nothing of this device.
+void berth_cpu_visit_spaces(berth_cpu_memory* memory, berth_cpu_visit visit, void* argument);
 
 BERTH_NODISCARD berth_status berth_cpu_pin(berth_cpu_memory* memory,
                                            uint64_t size,
