@@ -293,8 +293,8 @@ static berth_context* pin_next(berth_runtime* runtime, berth_context* context) {
 
 /// What granules of owners other than pools and frames hold.
 static uint64_t other_bytes(const berth_store_stats* stats) {
-    return stats->mapped_by_owner[BERTH_OWNER_KV] + stats->mapped_by_owner[BERTH_OWNER_WEIGHTS] +
-           stats->mapped_by_owner[BERTH_OWNER_OVERHEAD];
+    return stats->mapped_bytes - stats->mapped_by_owner[BERTH_OWNER_FRAMES] -
+           stats->mapped_by_owner[BERTH_OWNER_POOL] - stats->mapped_by_owner[BERTH_OWNER_AHEAD];
 }
 
 /// Adds up a trim that found `before_bytes` mapped and left `rest` in pools and arenas.
