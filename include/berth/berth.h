@@ -8,6 +8,7 @@
 #include "berth/dlpack.h"
 #include "berth/dtype.h"
 #include "berth/files.h"
+#include "berth/health.h"
 #include "berth/host.h"
 #include "berth/inspect.h"
 #include "berth/log.h"

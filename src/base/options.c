@@ -290,6 +290,10 @@ uint64_t berth_options_bytes(const berth_options* options, berth_option option, 
     return value->ratio >= 0 ? (uint64_t)(value->ratio * (double)whole) : value->number;
 }
 
+double berth_options_share(const berth_options* options, berth_option option) {
+    return options->values[option].ratio;
+}
+
 bool berth_options_bool(const berth_options* options, berth_option option) {
     return options->values[option].number != 0;
 }

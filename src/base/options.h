@@ -13,6 +13,7 @@ typedef enum berth_option_type {
     BERTH_OPTION_TYPE_COUNT,            ///< a whole number
     BERTH_OPTION_TYPE_BYTES,            ///< with K, M, G, T or KiB, KB, ...: always 1024-based
     BERTH_OPTION_TYPE_BYTES_OR_PERCENT, ///< bytes, or a share of the device's memory such as 80%
+    BERTH_OPTION_TYPE_SHARE,            ///< 0.3 or 30%, at most all; "off" is more than all
     BERTH_OPTION_TYPE_WORD,             ///< one of `words`
     BERTH_OPTION_TYPE_WORD_OR_BYTES,    ///< one of `words`, or bytes
     BERTH_OPTION_TYPE_TEXT,             ///< anything that is not empty; its user checks it
@@ -91,6 +92,14 @@ typedef enum berth_option_type {
     X(DECAY_MS, COUNT, "10000", 0, BERTH_OPTION_UNLIMITED, "ms", "",                               \
       "time in which idle memory that BERTH_KEEP does not keep goes back to the system, also "     \
       "while the program sleeps; 0: at each step's end, unlimited: never")                         \
+    X(FRAG_HORIZON, COUNT, "256", 8, 1073741824, "allocations", "",                                \
+      "how far ahead fragmentation is foretold")                                                   \
+    X(COMPACT_FI, SHARE, "30%", 0, 0, "", "",                                                      \
+      "fragmentation index, measured or foretold, over which the pool is compacted; off: never "   \
+      "for the index's sake")                                                                      \
+    X(COMPACT_COOLDOWN_MS, COUNT, "100", 0, 3600000, "ms", "",                                     \
+      "rest between two compactions, doubled after each one that brings nothing; failing "         \
+      "allocations do not wait for it")                                                            \
     X(HUGE, WORD, "madvise", 0, 0, "", BERTH_WORDS_TEXT(BERTH_HUGE_WORDS),                         \
       "huge pages of the CPU device: none, asked for, or from the system's reserve")               \
     X(BATCH_INVARIANT, BOOL, "1", 0, 1, "", "",                                                    \
@@ -138,7 +147,7 @@ typedef enum berth_option_origin {
 /// The value of one option.
 typedef struct berth_option_value {
     uint64_t number; ///< counts, bytes, 0 or 1
-    double ratio;    ///< percentages, 0.3 for 30%; -1 if the value is none
+    double ratio;    ///< shares and percentages, 0.3 for 30%; -1 if the value is none
     uint32_t word;   ///< index among the option's words; their number if the value is no word
     berth_option_origin origin;
     char text[BERTH_OPTION_TEXT_BYTES]; ///< as given
@@ -165,6 +174,8 @@ BERTH_NODISCARD berth_status berth_options_init(berth_options* out,
 uint64_t berth_options_u64(const berth_options* options, berth_option option);
 /// Bytes: as given, a percentage being of `whole`.
 uint64_t berth_options_bytes(const berth_options* options, berth_option option, uint64_t whole);
+/// A share, 0.3 for 30%; more than 1 if the option is off.
+double berth_options_share(const berth_options* options, berth_option option);
 /// True if it is on.
 bool berth_options_bool(const berth_options* options, berth_option option);
 /// The index of a word in the table's list; for words or bytes, the number of words if bytes.

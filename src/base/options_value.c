@@ -10,6 +10,9 @@
 
 #include "base/checked.h"
 
+/// A share that nothing exceeds.
+#define SHARE_OFF 2.0
+
 const berth_option_info* berth_option_query_info(berth_option option) {
     static const berth_option_info infos[BERTH_OPTION_COUNT] = {
 #define OPTION_INFO(id, type, text, min, max, unit, words, help)                                   \
@@ -125,6 +128,15 @@ static bool parse_bytes_or_word(const berth_option_info* info,
            in_bounds(info, out->number);
 }
 
+static bool parse_share(const char* text, double* out) {
+    bool percent;
+    if (strcasecmp(text, "off") == 0) {
+        *out = SHARE_OFF;
+        return true;
+    }
+    return parse_ratio(text, out, &percent) && *out <= 1;
+}
+
 static bool parse_typed(const berth_option_info* info, const char* text, berth_option_value* out) {
     bool percent;
     switch (info->type) {
@@ -140,6 +152,8 @@ static bool parse_typed(const berth_option_info* info, const char* text, berth_o
         out->number = 0;
         return parse_ratio(text, &out->ratio, &percent) && percent && out->ratio > 0 &&
                out->ratio <= 1;
+    case BERTH_OPTION_TYPE_SHARE:
+        return parse_share(text, &out->ratio);
     case BERTH_OPTION_TYPE_WORD:
         out->word = find_word(info->words, text);
         return out->word < count_words(info->words);
@@ -191,6 +205,9 @@ void berth_option_describe(const berth_option_info* info, char* out, size_t size
                        info->min,
                        max);
         return;
+    case BERTH_OPTION_TYPE_SHARE:
+        (void)snprintf(out, size, "a share from 0 to 1, such as 0.3 or 30%%, or off");
+        return;
     case BERTH_OPTION_TYPE_WORD:
         (void)snprintf(out, size, "one of %s", info->words);
         return;
@@ -220,6 +237,12 @@ void berth_option_value_format(const berth_option_info* info,
             (void)snprintf(out, size, "%g%%", value->ratio * 100);
         else
             format_number(value->number, out, size);
+        return;
+    case BERTH_OPTION_TYPE_SHARE:
+        if (value->ratio > 1)
+            (void)snprintf(out, size, "off");
+        else
+            (void)snprintf(out, size, "%g%%", value->ratio * 100);
         return;
     case BERTH_OPTION_TYPE_WORD_OR_BYTES:
         if (value->word == count_words(info->words)) {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "exec/decay.h"
 #include "exec/plain_bytes.h"
+#include "exec/pool_health.h"
 #include "exec/run.h"
 
 static void link_context(berth_context* context) {
@@ -37,6 +38,7 @@ static void destroy(berth_context* context) {
     berth_run_destroy(home->host, context->first_run);
     berth_plain_bytes_end(context);
     berth_arena_destroy(home->arena);
+    berth_monitor_destroy(context->monitor);
     berth_pool_destroy(home->pool);
     berth_store_remove_tenant(runtime->store, &context->tenant);
     berth_stream_destroy(home->stream);
@@ -69,6 +71,7 @@ static berth_status set_up(berth_context* context) {
         .guard = {.self = home, .try_lock = try_visit_home, .unlock = end_visit_of_home},
     };
     BERTH_TRY(berth_pool_create(&pool, &home->pool));
+    if (!is_system) BERTH_TRY(berth_context_watch(context));
     return berth_arena_create(
         home->host, runtime->store, &context->tenant, home->stream, &home->arena);
 }

@@ -22,6 +22,7 @@
 #include "berth/op_register.h"
 #include "berth/ops.h"
 #include "berth/step.h"
+#include "health/monitor.h"
 #include "memory/arena.h"
 #include "memory/page_store.h"
 #include "memory/pinned.h"
@@ -151,6 +152,8 @@ struct berth_runtime {
     uint64_t decay_ns; ///< UINT64_MAX: never
     berth_poison poison;
     bool batch_invariant;
+    uint64_t frag_horizon_takes;
+    berth_trigger_config trigger;
     berth_plan_policy policy;
     berth_pool_bypass bypass;
     berth_plan_store plans; ///< without BERTH_PLAN_CACHE_FILE a zeroed struct
@@ -173,9 +176,10 @@ struct berth_runtime {
 struct berth_context {
     berth_home home; ///< first: a home's end is its context's
     berth_runtime* runtime;
-    berth_tenant tenant;  ///< the store's books of it
-    berth_run* run;       ///< the innermost open step
-    berth_run* first_run; ///< kept for the next step
+    berth_tenant tenant;    ///< the store's books of it
+    berth_run* run;         ///< the innermost open step
+    berth_run* first_run;   ///< kept for the next step
+    berth_monitor* monitor; ///< of the pool; NULL with BERTH_MODE=system
     berth_step_entry* recent_step;
     uint64_t extra_bytes;          ///< declared for the next step
     berth_address_map plain_bytes; ///< of berth_alloc(), out now

@@ -67,6 +67,11 @@ static void read_options(berth_runtime* runtime, const berth_options* options) {
     if (!berth_mul_u64(decay_ms, 1000000, &runtime->decay_ns)) runtime->decay_ns = UINT64_MAX;
     runtime->poison = (berth_poison)berth_options_word(options, BERTH_OPTION_POISON);
     runtime->batch_invariant = berth_options_bool(options, BERTH_OPTION_BATCH_INVARIANT);
+    runtime->frag_horizon_takes = berth_options_u64(options, BERTH_OPTION_FRAG_HORIZON);
+    runtime->trigger = (berth_trigger_config){
+        .fi_threshold = berth_options_share(options, BERTH_OPTION_COMPACT_FI),
+        .cooldown_ns = berth_options_u64(options, BERTH_OPTION_COMPACT_COOLDOWN_MS) * 1000000,
+    };
     memcpy(runtime->buckets,
            berth_options_text(options, BERTH_OPTION_BUCKETS),
            sizeof runtime->buckets);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "berth/runtime.h"
+#include "berth/health.h"
 
 const char* berth_estimate_text(berth_estimate_kind kind) {
     static const char* const texts[] = {
@@ -32,6 +32,14 @@ static void add_memory(berth_text* text, const berth_memory_stats* memory) {
 #undef ADD_STAT
 }
 
+static void add_health(berth_text* text, const berth_health_stats* health) {
+    berth_text_add(text, "health\n");
+#define ADD_FIGURE(field, help)                                                                    \
+    berth_text_add(text, "  %-23s %17" PRIu64 "  %s\n", #field, health->field, help);
+    BERTH_HEALTH_STATS_MAP(ADD_FIGURE)
+#undef ADD_FIGURE
+}
+
 berth_status berth_runtime_format_report(berth_runtime* runtime,
                                          char* buffer,
                                          size_t size,
@@ -42,7 +50,9 @@ berth_status berth_runtime_format_report(berth_runtime* runtime,
     berth_text text = {.buffer = buffer, .size = size};
     if (size > 0) buffer[0] = '\0';
     berth_memory_stats memory;
+    berth_health_stats health;
     BERTH_TRY(berth_runtime_query_memory(runtime, &memory));
+    BERTH_TRY(berth_runtime_query_health(runtime, &health));
     const size_t count = berth_runtime_query_step_count(runtime);
     for (size_t i = 0; i < count; ++i) {
         const char* name;
@@ -51,6 +61,7 @@ berth_status berth_runtime_format_report(berth_runtime* runtime,
         add_step(&text, name, &counters);
     }
     add_memory(&text, &memory);
+    add_health(&text, &health);
     if (out_needed != NULL) *out_needed = text.length;
     return BERTH_OK;
 }

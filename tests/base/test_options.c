@@ -250,6 +250,26 @@ static void bytes_or_a_share_are_told_apart(void** state) {
         (const char* const[]){"0%", "101%", "-5%", "%", "0.5", "inf", "nan%", "100", "12.%", NULL});
 }
 
+static void a_share_is_a_fraction_or_per_cent_or_off(void** state) {
+    (void)state;
+    const berth_option_info* fi = berth_option_query_info(BERTH_OPTION_COMPACT_FI);
+    static const char* const texts[] = {"0", "0.3", "30%", "1", "100%", "OFF"};
+    static const double shares[] = {0, 0.3, 0.3, 1, 1, 2};
+    static const char* const normal[] = {"0%", "30%", "30%", "100%", "100%", "off"};
+    for (int i = 0; i < 6; i++) {
+        char shown[32];
+        const berth_option_value value = parse_ok(fi, texts[i]);
+        assert_true(value.ratio > shares[i] - 1e-9 && value.ratio < shares[i] + 1e-9);
+        berth_option_value_format(fi, &value, shown, sizeof shown);
+        assert_string_equal(shown, normal[i]);
+    }
+    refuse(fi, (const char* const[]){"", "1.5", "101%", "-1", ".5", "30 %", "nan", "on", NULL});
+    (void)setenv("BERTH_COMPACT_FI", "0.25", 1);
+    assert_ok(init());
+    assert_true(berth_options_share(&options, BERTH_OPTION_COMPACT_FI) < 0.26);
+    assert_true(berth_options_share(&options, BERTH_OPTION_COMPACT_FI) > 0.24);
+}
+
 static void a_word_or_bytes_says_which(void** state) {
     (void)state;
     const berth_option_info* keep = berth_option_query_info(BERTH_OPTION_KEEP);
@@ -343,6 +363,7 @@ int main(void) {
         TEST(counts_are_plain_digits_within_bounds),
         TEST(bytes_take_suffixes_based_on_1024),
         TEST(bytes_or_a_share_are_told_apart),
+        TEST(a_share_is_a_fraction_or_per_cent_or_off),
         TEST(a_word_or_bytes_says_which),
         TEST(a_text_is_neither_empty_nor_too_long),
         TEST(the_configuration_shows_value_unit_and_origin),

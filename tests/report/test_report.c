@@ -56,6 +56,11 @@ static void the_report_names_every_step_and_every_number(void** state) {
 #define EXPECT_FIELD(name, help) assert_non_null(strstr(memory, "  " #name " "));
     BERTH_MEMORY_STATS_MAP(EXPECT_FIELD)
 #undef EXPECT_FIELD
+    const char* health = strstr(memory, "\nhealth\n");
+    assert_non_null(health);
+#define EXPECT_FIGURE(name, help) assert_non_null(strstr(health, "  " #name " "));
+    BERTH_HEALTH_STATS_MAP(EXPECT_FIGURE)
+#undef EXPECT_FIGURE
     berth_memory_stats stats;
     assert_ok(berth_runtime_query_memory(*state, &stats));
     assert_int_equal(number_of(memory, "  capacity_bytes "), stats.capacity_bytes);
