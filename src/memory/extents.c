@@ -12,6 +12,9 @@
 /// Extents looked at before a bin whose members all fit is taken instead.
 #define SEARCH_STEPS 32u
 #define NO_BIN UINT32_MAX
+#define HIGHEST_BIN (BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1)
+/// A bit for each.
+#define ALL_LIFETIMES ((1u << BERTH_LIFETIME_COUNT) - 1)
 /// By berth_placeable.
 #define PLACEABLE_SIZES(granule_bytes)                                                             \
     { UINT64_C(64) << 10, UINT64_C(1) << 20, granule_bytes }
@@ -54,9 +57,35 @@ static uint32_t bin_at_or_below(const berth_extent_bins* bins, uint32_t bin) {
     return octave * BERTH_EXTENT_STEPS + highest_bit(steps);
 }
 
-static berth_extent_bins* bins_of(berth_extents* extents, berth_extent_state state) {
-    if (state == BERTH_EXTENT_FREE) return &extents->free;
-    return state == BERTH_EXTENT_HOLE ? &extents->holes : NULL;
+static bool is_in_bin(berth_extent_state state) {
+    return state == BERTH_EXTENT_FREE || state == BERTH_EXTENT_HOLE;
+}
+
+static berth_extent_bins* bins_of(berth_extents* extents, const berth_extent* extent) {
+    return extent->state == BERTH_EXTENT_FREE ? &extents->free[extent->lifetime] : &extents->holes;
+}
+
+static bool is_on_border(const berth_extents* extents, uint64_t address) {
+    return address % extents->granule_bytes == 0;
+}
+
+/// The lifetime of the neighbour `id` of an extent that ends or begins at `border`, as far as the
+/// two share a granule.
+static berth_lifetime lifetime_beside(const berth_extents* extents,
+                                      berth_extent_id id,
+                                      uint64_t border) {
+    if (id == 0 || is_on_border(extents, border)) return BERTH_LIFETIME_UNKNOWN;
+    return (berth_lifetime)berth_extents_at(extents, id)->lifetime;
+}
+
+/// R4.
+static berth_lifetime owner_of(const berth_extents* extents, const berth_extent* extent) {
+    const uint64_t granule = extents->granule_bytes;
+    const uint64_t end = extent->start + extent->size;
+    if (berth_round_up(extent->start, granule) + granule <= end) return BERTH_LIFETIME_UNKNOWN;
+    const berth_lifetime below = lifetime_beside(extents, extent->before, extent->start);
+    const berth_lifetime above = lifetime_beside(extents, extent->after, end);
+    return below > above ? below : above;
 }
 
 /// Bytes of the extent that blocks of `size` bytes, a power of two, can use.
@@ -82,8 +111,10 @@ static void count_free(berth_extents* extents, const berth_extent* extent, uint6
 
 static void bin_insert(berth_extents* extents, berth_extent_id id) {
     berth_extent* extent = berth_extents_at(extents, id);
-    berth_extent_bins* bins = bins_of(extents, extent->state);
-    if (bins == NULL) return;
+    if (!is_in_bin(extent->state)) return;
+    extent->lifetime = (uint8_t)(extent->state == BERTH_EXTENT_FREE ? owner_of(extents, extent)
+                                                                    : BERTH_LIFETIME_UNKNOWN);
+    berth_extent_bins* bins = bins_of(extents, extent);
     count_free(extents, extent, 1);
     const uint32_t bin = bin_of(extent->size);
     extent->bin_before = 0;
@@ -96,8 +127,8 @@ static void bin_insert(berth_extents* extents, berth_extent_id id) {
 
 static void bin_remove(berth_extents* extents, berth_extent_id id) {
     berth_extent* extent = berth_extents_at(extents, id);
-    berth_extent_bins* bins = bins_of(extents, extent->state);
-    if (bins == NULL) return;
+    if (!is_in_bin(extent->state)) return;
+    berth_extent_bins* bins = bins_of(extents, extent);
     count_free(extents, extent, UINT64_MAX);
     if (extent->bin_after != 0)
         berth_extents_at(extents, extent->bin_after)->bin_before = extent->bin_before;
@@ -205,20 +236,21 @@ berth_extent_id berth_extents_take_out(berth_extents* extents,
                                        berth_extent_id id,
                                        uint64_t start,
                                        uint64_t size,
-                                       berth_extent_state state) {
+                                       berth_extent_state state,
+                                       berth_lifetime lifetime) {
     const berth_extent whole = *berth_extents_at(extents, id);
     BERTH_CHECK(2, start >= whole.start && start + size <= whole.start + whole.size && size > 0);
-    BERTH_CHECK(2, bins_of(extents, state) == NULL);
+    BERTH_CHECK(2, !is_in_bin(state));
     bin_remove(extents, id);
-    berth_extent_id middle = id;
-    if (start > whole.start) {
-        middle = split(extents, id, start);
-        bin_insert(extents, id);
-    }
-    if (start + size < whole.start + whole.size)
-        bin_insert(extents, split(extents, middle, start + size));
+    berth_extent_id middle = id, above = 0;
+    if (start > whole.start) middle = split(extents, id, start);
+    if (start + size < whole.start + whole.size) above = split(extents, middle, start + size);
     berth_extent* taken = berth_extents_at(extents, middle);
     taken->state = state;
+    taken->lifetime = (uint8_t)lifetime;
+    // what remains belongs to its new neighbour, too
+    if (middle != id) bin_insert(extents, id);
+    if (above != 0) bin_insert(extents, above);
     extents->bytes[whole.state] -= size;
     extents->bytes[state] += size;
     return middle;
@@ -252,7 +284,8 @@ berth_extent_id berth_extents_set(berth_extents* extents,
     extent->ticket = ticket;
     extent->movable = NULL;
     extent->slab = 0;
-    if (bins_of(extents, state) == NULL) return id;
+    extent->site = 0;
+    if (!is_in_bin(state)) return id;
     const berth_extent_id after = extent->after;
     if (after != 0 && berth_extents_at(extents, after)->state == state) {
         bin_remove(extents, after);
@@ -266,6 +299,25 @@ berth_extent_id berth_extents_set(berth_extents* extents,
     }
     bin_insert(extents, id);
     return id;
+}
+
+/// Puts the neighbour `id`, if it is FREE, where R4 wants it now.
+static void sort_again(berth_extents* extents, berth_extent_id id) {
+    if (id == 0) return;
+    const berth_extent* extent = berth_extents_at(extents, id);
+    if (extent->state != BERTH_EXTENT_FREE || extent->lifetime == owner_of(extents, extent)) return;
+    bin_remove(extents, id);
+    bin_insert(extents, id);
+}
+
+void berth_extents_set_lifetime(berth_extents* extents,
+                                berth_extent_id id,
+                                berth_lifetime lifetime) {
+    berth_extent* extent = berth_extents_at(extents, id);
+    BERTH_CHECK(2, extent->state == BERTH_EXTENT_USED);
+    extent->lifetime = (uint8_t)lifetime;
+    sort_again(extents, extent->before);
+    sort_again(extents, extent->after);
 }
 
 void berth_extents_join_after(berth_extents* extents, berth_extent_id id) {
@@ -328,12 +380,13 @@ static berth_extent_id search_up(const berth_extents* extents,
     return 0;
 }
 
-berth_extent_id berth_extents_find(const berth_extents* extents,
-                                   bool holes,
-                                   uint64_t size,
-                                   uint64_t alignment,
-                                   uint64_t* out_start) {
-    const berth_extent_bins* bins = holes ? &extents->holes : &extents->free;
+/// Best fit among the extents of `bins`.
+static berth_extent_id find_in(const berth_extents* extents,
+                               const berth_extent_bins* bins,
+                               uint64_t size,
+                               uint64_t alignment,
+                               uint64_t* out_start) {
+    if (bins->octaves == 0) return 0;
     const uint32_t low = bin_of(size);
     berth_extent_id id = search_up(extents, bins, low, size, alignment, SEARCH_STEPS, out_start);
     if (id != 0) return id;
@@ -345,11 +398,104 @@ berth_extent_id berth_extents_find(const berth_extents* extents,
     return search_up(extents, bins, low, size, alignment, UINT32_MAX, out_start);
 }
 
-/// The first member of the next bin that is not empty, `bin` included, in the walk's direction.
+/// Best fit among the FREE extents of those lifetimes whose bits are set.
+static berth_extent_id find_free(const berth_extents* extents,
+                                 uint32_t lifetimes,
+                                 uint64_t size,
+                                 uint64_t alignment,
+                                 uint64_t* out_start) {
+    berth_extent_id best = 0;
+    for (uint32_t i = 0; i < BERTH_LIFETIME_COUNT; i++) {
+        uint64_t start = 0;
+        if ((lifetimes >> i & 1u) == 0) continue;
+        const berth_extent_id id = find_in(extents, &extents->free[i], size, alignment, &start);
+        if (id == 0) continue;
+        if (best != 0 &&
+            berth_extents_at(extents, best)->size <= berth_extents_at(extents, id)->size)
+            continue;
+        best = id;
+        *out_start = start;
+    }
+    return best;
+}
+
+berth_extent_id berth_extents_find(const berth_extents* extents,
+                                   bool holes,
+                                   uint64_t size,
+                                   uint64_t alignment,
+                                   uint64_t* out_start) {
+    return holes ? find_in(extents, &extents->holes, size, alignment, out_start)
+                 : find_free(extents, ALL_LIFETIMES, size, alignment, out_start);
+}
+
+berth_extent_id berth_extents_find_among_like(const berth_extents* extents,
+                                              berth_lifetime lifetime,
+                                              uint64_t size,
+                                              uint64_t alignment,
+                                              uint64_t* out_start) {
+    const uint32_t whole = 1u << BERTH_LIFETIME_UNKNOWN;
+    if (alignment >= extents->granule_bytes)
+        return find_free(extents, whole, size, alignment, out_start);
+    const uint32_t as_long = ALL_LIFETIMES & ~((1u << lifetime) - 1) & ~whole;
+    berth_extent_id id = find_free(extents, as_long, size, alignment, out_start);
+    if (id == 0) id = find_free(extents, whole, size, alignment, out_start);
+    for (uint32_t shorter = lifetime - 1u; id == 0 && shorter > BERTH_LIFETIME_UNKNOWN; shorter--)
+        id = find_free(extents, 1u << shorter, size, alignment, out_start);
+    return id;
+}
+
+uint64_t berth_extents_choose_end(const berth_extents* extents,
+                                  berth_extent_id id,
+                                  berth_lifetime lifetime,
+                                  uint64_t size,
+                                  uint64_t alignment,
+                                  uint64_t first) {
+    // a block of whole granules shares none
+    if (alignment >= extents->granule_bytes) return first;
+    const berth_extent* extent = berth_extents_at(extents, id);
+    const uint64_t end = extent->start + extent->size;
+    const berth_lifetime below = lifetime_beside(extents, extent->before, extent->start);
+    if (below == lifetime) return first;
+    const berth_lifetime above = lifetime_beside(extents, extent->after, end);
+    const uint64_t last = berth_round_down(end - size, alignment);
+    if (above == lifetime) return last;
+    if (below == BERTH_LIFETIME_UNKNOWN) return first;
+    if (above == BERTH_LIFETIME_UNKNOWN) return last;
+    // others live at both ends: a granule further in is better, if there is a whole one
+    const uint64_t inside = berth_round_up(extent->start, extents->granule_bytes);
+    return inside + extents->granule_bytes <= end && inside + size <= end ? inside : first;
+}
+
+/// The lifetime at `from` or after it whose bin `bin` is not empty; BERTH_LIFETIME_COUNT if none.
+static uint32_t next_set(const berth_extents* extents, uint32_t from, uint32_t bin) {
+    while (from < BERTH_LIFETIME_COUNT && extents->free[from].heads[bin] == 0)
+        from++;
+    return from;
+}
+
+/// The first member of the next bin that is not empty, `bin` included, in the walk's direction, of
+/// all lifetimes.
 static berth_extent_id first_of_bins(const berth_extents* extents, uint32_t bin, bool down) {
-    const uint32_t found =
-        down ? bin_at_or_below(&extents->free, bin) : bin_at_or_above(&extents->free, bin);
-    return found == NO_BIN ? 0 : extents->free.heads[found];
+    uint32_t nearest = NO_BIN;
+    for (uint32_t i = 0; i < BERTH_LIFETIME_COUNT; i++) {
+        const berth_extent_bins* bins = &extents->free[i];
+        const uint32_t found = down ? bin_at_or_below(bins, bin) : bin_at_or_above(bins, bin);
+        if (found == NO_BIN) continue;
+        if (nearest == NO_BIN || (down ? found > nearest : found < nearest)) nearest = found;
+    }
+    if (nearest == NO_BIN) return 0;
+    return extents->free[next_set(extents, 0, nearest)].heads[nearest];
+}
+
+/// The extent after `id` in the walk, whatever its size; 0 at the end.
+static berth_extent_id walk_on(const berth_extents* extents, berth_extent_id id, bool down) {
+    const berth_extent* extent = berth_extents_at(extents, id);
+    if (extent->bin_after != 0) return extent->bin_after;
+    const uint32_t bin = bin_of(extent->size);
+    const uint32_t set = next_set(extents, extent->lifetime + 1u, bin);
+    if (set < BERTH_LIFETIME_COUNT) return extents->free[set].heads[bin];
+    if (bin == (down ? 0 : HIGHEST_BIN)) return 0;
+    return first_of_bins(extents, down ? bin - 1 : bin + 1, down);
 }
 
 berth_extent_id berth_extents_walk_free(const berth_extents* extents,
@@ -357,54 +503,42 @@ berth_extent_id berth_extents_walk_free(const berth_extents* extents,
                                         uint64_t min_size,
                                         bool down) {
     const uint32_t lowest = bin_of(min_size);
-    const uint32_t highest = BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1;
-    if (id == 0) {
-        id = first_of_bins(extents, down ? highest : lowest, down);
-    } else {
-        const berth_extent* extent = berth_extents_at(extents, id);
-        const uint32_t bin = bin_of(extent->size);
-        id = extent->bin_after;
-        if (id == 0) {
-            if (down ? bin == 0 : bin == highest) return 0;
-            id = first_of_bins(extents, down ? bin - 1 : bin + 1, down);
-        }
-    }
+    id = id == 0 ? first_of_bins(extents, down ? HIGHEST_BIN : lowest, down)
+                 : walk_on(extents, id, down);
     while (id != 0 && berth_extents_at(extents, id)->size < min_size) {
-        const berth_extent* extent = berth_extents_at(extents, id);
-        const uint32_t bin = bin_of(extent->size);
-        if (bin < lowest) return 0;
-        id = extent->bin_after;
-        if (id != 0) continue;
-        if (down ? bin == 0 : bin == highest) return 0;
-        id = first_of_bins(extents, down ? bin - 1 : bin + 1, down);
+        if (bin_of(berth_extents_at(extents, id)->size) < lowest) return 0;
+        id = walk_on(extents, id, down);
     }
     return id;
 }
 
+/// The highest bin with a FREE extent, or NO_BIN.
+static uint32_t highest_free_bin(const berth_extents* extents) {
+    const berth_extent_id id = first_of_bins(extents, HIGHEST_BIN, true);
+    return id == 0 ? NO_BIN : bin_of(berth_extents_at(extents, id)->size);
+}
+
 uint64_t berth_extents_query_largest(const berth_extents* extents) {
     uint64_t largest = 0;
-    const uint32_t highest = BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1;
-    for (berth_extent_id id = first_of_bins(extents, highest, true); id != 0;) {
-        const berth_extent* extent = berth_extents_at(extents, id);
-        if (extent->size > largest) largest = extent->size;
-        id = extent->bin_after;
+    const uint32_t bin = highest_free_bin(extents);
+    for (uint32_t i = 0; bin != NO_BIN && i < BERTH_LIFETIME_COUNT; i++) {
+        for (berth_extent_id id = extents->free[i].heads[bin]; id != 0;) {
+            const berth_extent* extent = berth_extents_at(extents, id);
+            if (extent->size > largest) largest = extent->size;
+            id = extent->bin_after;
+        }
     }
     return largest;
 }
 
 uint64_t berth_extents_bound_largest(const berth_extents* extents) {
-    const uint32_t bin =
-        bin_at_or_below(&extents->free, BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1);
+    const uint32_t bin = highest_free_bin(extents);
     if (bin == NO_BIN) return 0;
     const uint32_t octave = bin / BERTH_EXTENT_STEPS;
     const uint64_t step = bin % BERTH_EXTENT_STEPS;
     if (octave == 0) return step * BERTH_ALIGNMENT;
     const uint64_t next = (step + BERTH_EXTENT_STEPS + 1) << (octave - 1);
     return (next - 1) * BERTH_ALIGNMENT;
-}
-
-static bool is_on_border(const berth_extents* extents, uint64_t address) {
-    return address % extents->granule_bytes == 0;
 }
 
 /// R1 and R3 for one extent and the one after it.
@@ -421,24 +555,37 @@ static bool is_link_valid(const berth_extents* extents, berth_extent_id id) {
     return next->region == extent->region && !(joins && next->state == extent->state);
 }
 
-/// R2 seen from the bins: every member has the right state and size; adds up their number.
+/// R2 and R4 seen from the bins: every member has the right state, lifetime and size; adds to
+/// their number.
 static bool are_bins_valid(const berth_extents* extents,
                            const berth_extent_bins* bins,
                            berth_extent_state state,
-                           size_t* out_count) {
-    *out_count = 0;
-    for (uint32_t bin = 0; bin < BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS; bin++) {
+                           size_t* count) {
+    for (uint32_t bin = 0; bin <= HIGHEST_BIN; bin++) {
         const uint32_t octave = bin / BERTH_EXTENT_STEPS;
         const bool marked = (bins->steps[octave] >> (bin % BERTH_EXTENT_STEPS) & 1u) != 0;
         if (marked != (bins->heads[bin] != 0)) return false;
         if (marked && (bins->octaves >> octave & 1u) == 0) return false;
-        for (berth_extent_id id = bins->heads[bin]; id != 0; (*out_count)++) {
+        for (berth_extent_id id = bins->heads[bin]; id != 0; (*count)++) {
             const berth_extent* extent = berth_extents_at(extents, id);
             if (extent->state != state || bin_of(extent->size) != bin) return false;
+            if (state == BERTH_EXTENT_FREE && (bins != &extents->free[extent->lifetime] ||
+                                               extent->lifetime != owner_of(extents, extent)))
+                return false;
             id = extent->bin_after;
         }
     }
     return true;
+}
+
+static bool are_all_bins_valid(const berth_extents* extents, const size_t* counts) {
+    size_t free_count = 0, hole_count = 0;
+    for (uint32_t i = 0; i < BERTH_LIFETIME_COUNT; i++) {
+        if (!are_bins_valid(extents, &extents->free[i], BERTH_EXTENT_FREE, &free_count))
+            return false;
+    }
+    return are_bins_valid(extents, &extents->holes, BERTH_EXTENT_HOLE, &hole_count) &&
+           free_count == counts[BERTH_EXTENT_FREE] && hole_count == counts[BERTH_EXTENT_HOLE];
 }
 
 /// The figures over FREE extents are what a look at all of them gives.
@@ -461,9 +608,6 @@ bool berth_extents_are_valid(const berth_extents* extents) {
         if (extent->state == BERTH_EXTENT_SPARE) continue;
         if (!is_link_valid(extents, id)) return false;
     }
-    size_t free_count = 0, hole_count = 0;
-    return are_bins_valid(extents, &extents->free, BERTH_EXTENT_FREE, &free_count) &&
-           are_bins_valid(extents, &extents->holes, BERTH_EXTENT_HOLE, &hole_count) &&
-           free_count == counts[BERTH_EXTENT_FREE] && hole_count == counts[BERTH_EXTENT_HOLE] &&
+    return are_all_bins_valid(extents, counts) &&
            memcmp(bytes, extents->bytes, sizeof bytes) == 0 && are_figures_right(extents);
 }

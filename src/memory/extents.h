@@ -6,11 +6,16 @@
 // R1: the extents of a region cover it exactly; neighbours never both FREE, nor both HOLE.
 // R2: FREE and HOLE extents, and only they, stand in the bin of their size.
 // R3: a border between a HOLE and anything else is a border of granules.
+// R4: a FREE extent with a whole granule inside is nobody's. Any other belongs to whoever lives
+//     longest of the two neighbours, as far as they share a granule with it: the stretches between
+//     short-lived blocks form segments apart from those between long-lived ones, without a border
+//     that would have to be drawn or moved.
 #ifndef BERTH_MEMORY_EXTENTS_H
 #define BERTH_MEMORY_EXTENTS_H
 
 #include "base/host.h"
 #include "memory/movable.h"
+#include "memory/sites.h"
 
 #include <stdbool.h>
 
@@ -35,10 +40,18 @@ typedef struct berth_extent {
     berth_extent_id before, after;         ///< neighbours in the region; 0 at its ends
     berth_extent_id bin_before, bin_after; ///< in the bin, or the list of spare records
     uint32_t region;                       ///< of the pool's list
-    berth_movable* movable;                ///< USED: who can follow a move; NULL: nobody
     uint32_t slab;                         ///< USED: the slab that stands on it; 0: none
+    berth_movable* movable;                ///< USED: who can follow a move; NULL: nobody
     uint64_t visit;                        ///< the last walk that passed this extent over
+    uint32_t site;                         ///< USED: number of the block's site; 0: none
+    uint32_t born;                         ///< USED: the pool's takes before this one
+    uint32_t born_step;                    ///< USED: the pool's ends of steps before it
     berth_extent_state state;
+    /// USED: how long the block is believed to live; never unknown. FREE: as R4 says; unknown where
+    /// it is nobody's.
+    uint8_t lifetime;
+    uint8_t predicted; ///< USED: what was predicted for it and has not been judged
+    uint8_t learned;   ///< USED: what its site has learned from it so far
 } berth_extent;
 
 /// Records lie in chunks, each twice as long as the one before, and never move: whoever has a block
@@ -70,7 +83,7 @@ typedef struct berth_extents {
     uint32_t record_count; ///< record 0 is never an extent
     berth_extent_id spare;
     size_t spare_count;
-    berth_extent_bins free;
+    berth_extent_bins free[BERTH_LIFETIME_COUNT]; ///< by R4
     berth_extent_bins holes;
     uint64_t granule_bytes;                   ///< a power of two
     uint64_t bytes[BERTH_EXTENT_STATE_COUNT]; ///< exact, by state
@@ -107,29 +120,52 @@ static inline berth_extent* berth_extents_at(const berth_extents* extents, berth
 }
 
 /// Takes [start, start + size) out of the extent `id`, which covers it, and gives it `state`, USED
-/// or BUSY; what remains on either side keeps the old state. Returns the extent that is exactly the
-/// stretch. Needs a spare record for each side that remains.
+/// or BUSY; what remains on either side keeps the old state. `lifetime` is that of whoever will use
+/// it, unknown if nobody yet. Returns the extent that is exactly the stretch. Needs a spare record
+/// for each side that remains.
 berth_extent_id berth_extents_take_out(berth_extents* extents,
                                        berth_extent_id id,
                                        uint64_t start,
                                        uint64_t size,
-                                       berth_extent_state state);
+                                       berth_extent_state state,
+                                       berth_lifetime lifetime);
 /// Changes the state and, for FREE and HOLE, joins equal neighbours; returns the extent that now
 /// contains it. `ticket` is that of a FREE one. Needs nothing.
 berth_extent_id berth_extents_set(berth_extents* extents,
                                   berth_extent_id id,
                                   berth_extent_state state,
                                   uint64_t ticket);
+/// Changes what is believed of a USED extent's lifetime.
+void berth_extents_set_lifetime(berth_extents* extents,
+                                berth_extent_id id,
+                                berth_lifetime lifetime);
 /// Joins two BUSY neighbours, `id` and the one after it.
 void berth_extents_join_after(berth_extents* extents, berth_extent_id id);
 
 /// Finds the FREE (or, with `holes`, the HOLE) extent that fits `size` bytes at a multiple of
-/// `alignment` best, and where; 0 if there is none.
+/// `alignment` best, and the first place in it; 0 if there is none.
 berth_extent_id berth_extents_find(const berth_extents* extents,
                                    bool holes,
                                    uint64_t size,
                                    uint64_t alignment,
                                    uint64_t* out_start);
+/// As find, for a FREE extent where a block of `lifetime` does little harm: best fit first in the
+/// segments of blocks that live as long or longer, then among whole granules, then anywhere. So
+/// a block does not keep a granule that would be free without it; a short-lived one fills holes
+/// that are there anyway. 0 only if nothing fits.
+berth_extent_id berth_extents_find_among_like(const berth_extents* extents,
+                                              berth_lifetime lifetime,
+                                              uint64_t size,
+                                              uint64_t alignment,
+                                              uint64_t* out_start);
+/// Where in the FREE extent `id`, whose first place for the block is `first`, it lies next to its
+/// like, or at least not in a granule of others.
+uint64_t berth_extents_choose_end(const berth_extents* extents,
+                                  berth_extent_id id,
+                                  berth_lifetime lifetime,
+                                  uint64_t size,
+                                  uint64_t alignment,
+                                  uint64_t first);
 /// Walks the FREE extents of at least `min_size` bytes by bins: `id` 0 gives the first one, another
 /// the next; 0 at the end. `down` goes from large to small.
 berth_extent_id berth_extents_walk_free(const berth_extents* extents,
@@ -142,7 +178,7 @@ uint64_t berth_extents_query_largest(const berth_extents* extents);
 /// An upper bound of berth_extents_query_largest, at most a 16th above it. O(1).
 uint64_t berth_extents_bound_largest(const berth_extents* extents);
 
-/// Checks R1 to R3 and the counters.
+/// Checks R1 to R4 and the counters.
 bool berth_extents_are_valid(const berth_extents* extents);
 
 #endif // BERTH_MEMORY_EXTENTS_H

@@ -57,8 +57,10 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     const berth_device* device = berth_store_device(store);
     berth_pool* pool = berth_host_calloc(host, 1, sizeof *pool);
     if (pool == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a pool");
-    const berth_status status = berth_mutex_init(&pool->mutex);
+    berth_status status = berth_sites_init(&pool->sites, host);
+    if (status == BERTH_OK) status = berth_mutex_init(&pool->mutex);
     if (status != BERTH_OK) {
+        berth_sites_fini(&pool->sites);
         berth_host_free(host, pool);
         return status;
     }
@@ -106,6 +108,7 @@ void berth_pool_destroy(berth_pool* pool) {
     berth_pool_region_vec_fini(&pool->regions, pool->host);
     berth_slabs_fini(&pool->slabs);
     berth_extents_fini(&pool->extents);
+    berth_sites_fini(&pool->sites);
     berth_mutex_fini(&pool->mutex);
     berth_host_free(pool->host, pool);
 }
@@ -194,7 +197,9 @@ void berth_pool_give(berth_pool* pool, const berth_block* block) {
         berth_pool_give_slot(pool, block);
     } else if (handle != 0) {
         const berth_extent_id id = (berth_extent_id)(handle >> 1);
-        BERTH_CHECK(1, berth_extents_at(&pool->extents, id)->state == BERTH_EXTENT_USED);
+        berth_extent* extent = berth_extents_at(&pool->extents, id);
+        BERTH_CHECK(1, extent->state == BERTH_EXTENT_USED);
+        berth_pool_end_life(pool, extent);
         berth_pool_free_extent(pool, id, 0);
     }
     berth_mutex_unlock(pool->lock);
@@ -229,6 +234,9 @@ void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats)
         .largest_free_bytes = berth_extents_query_largest(&pool->extents),
         .takes = pool->takes,
         .reuses = mapped_less ? pool->takes - pool->maps : 0,
+        .predictions = pool->sites.predictions,
+        .right_predictions = pool->sites.right,
+        .wrong_predictions = pool->sites.wrong,
     };
     berth_mutex_unlock(pool->lock);
 }

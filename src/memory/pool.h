@@ -44,7 +44,10 @@ typedef struct berth_pool_stats {
     uint64_t free_bytes;   ///< mapped, in no block
     uint64_t largest_free_bytes;
     uint64_t takes;
-    uint64_t reuses; ///< takes that mapped nothing
+    uint64_t reuses;            ///< takes that mapped nothing
+    uint64_t predictions;       ///< blocks whose lifetime was predicted
+    uint64_t right_predictions; ///< of them, that lived as long as predicted
+    uint64_t wrong_predictions; ///< that did not, or have already lived longer
 } berth_pool_stats;
 
 /// The lock that whoever takes and gives holds (a context's). Other threads try it where they want
@@ -82,6 +85,12 @@ BERTH_NODISCARD berth_status berth_pool_take(berth_pool* pool,
 /// Cannot fail. On an asynchronous device a bypass gets the memory only when the stream has run,
 /// which is waited for.
 void berth_pool_give(berth_pool* pool, const berth_block* block);
+
+/// Tells that an outermost step has ended: lifetimes are counted in takes and in steps.
+void berth_pool_note_step(berth_pool* pool);
+/// While `cautious`, as long as fragmentation is forecast, blocks go where they fit best, whatever
+/// lives there.
+void berth_pool_set_cautious(berth_pool* pool, bool cautious);
 
 /// The most bytes of granules that one take(size) can map, whatever the state of the pool.
 uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size);

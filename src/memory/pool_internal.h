@@ -14,6 +14,7 @@
 #include "memory/ladder.h"
 #include "memory/pool.h"
 #include "memory/pool_watch.h"
+#include "memory/sites.h"
 #include "memory/slabs.h"
 
 /// Reserved addresses; `space` is NULL in a list entry that can be used again.
@@ -52,6 +53,15 @@ struct berth_pool {
     uint64_t takes;
     uint64_t maps; ///< takes that mapped something
 
+    berth_sites sites;
+    uint64_t steps;          ///< ends of steps
+    uint64_t review_takes;   ///< takes when lifetimes were looked at last
+    size_t reviewed;         ///< the extent looked at last
+    uint64_t window_start;   ///< takes when the present window began
+    uint64_t largest_now;    ///< request for an extent in the present window of takes
+    uint64_t largest_before; ///< in the one before it
+    bool is_cautious;        ///< fragmentation is forecast
+
     berth_pool_asked asked;
     berth_pool_watch* watch; ///< NULL: nobody looks
 };
@@ -71,16 +81,39 @@ berth_extent_id berth_pool_free_extent(berth_pool* pool, berth_extent_id id, uin
 
 // pool_place.c
 
-/// An extent of `size` bytes at a multiple of `alignment`, USED, for a block or a slab. Unlocks.
+/// An extent of `size` bytes at a multiple of `alignment`, USED, for a block or a slab of
+/// `lifetime`. Unlocks.
 BERTH_NODISCARD berth_status berth_pool_take_extent(berth_pool* pool,
                                                     uint64_t size,
                                                     uint64_t alignment,
+                                                    berth_lifetime lifetime,
                                                     berth_reservation* reservation,
                                                     berth_extent_id* out_id);
 /// A block with an extent of its own. Unlocks.
 BERTH_NODISCARD berth_status berth_pool_take_large(berth_pool* pool,
                                                    const berth_pool_request* request,
                                                    berth_block* out_block);
+
+// pool_lives.c
+
+/// What is known of a block that is to be taken.
+typedef struct berth_life {
+    uint32_t site;            ///< its site's number; 0: none
+    berth_lifetime predicted; ///< unknown if nothing is
+    berth_lifetime believed;  ///< for placing it; never unknown
+} berth_life;
+
+/// What is believed of a block that a request of `site` is to be given.
+berth_life berth_pool_expect_life(berth_pool* pool, uint64_t site);
+/// Notes in the extent of a new block, and in the block, what will be learned from.
+void berth_pool_begin_life(berth_pool* pool,
+                           berth_extent* extent,
+                           const berth_life* life,
+                           berth_block* block);
+/// What is known of the block on extent `from`, which has moved, is known of extent `to`.
+void berth_pool_move_life(berth_pool* pool, berth_extent_id from, berth_extent_id to);
+/// Lets the block's site learn from it.
+void berth_pool_end_life(berth_pool* pool, berth_extent* extent);
 
 // pool_watch.c
 
@@ -113,11 +146,11 @@ void berth_pool_flush_slabs(berth_pool* pool);
 // pool_pages.c
 
 /// Maps what is missing for an extent of `size` bytes at a multiple of `alignment` (at most a
-/// granule);
-/// `*out_id` is exactly that, USED. Unlocks.
+/// granule) for a block of `lifetime`; `*out_id` is exactly that, USED. Unlocks.
 BERTH_NODISCARD berth_status berth_pool_grow(berth_pool* pool,
                                              uint64_t size,
                                              uint64_t alignment,
+                                             berth_lifetime lifetime,
                                              berth_reservation* reservation,
                                              berth_extent_id* out_id);
 /// Gives granules back to the store until FREE extents hold `keep_bytes` or `limit_bytes` are given

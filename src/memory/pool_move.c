@@ -166,7 +166,9 @@ static bool take_place(berth_mover* mover, berth_move_step* step, uint64_t size,
     uint64_t start = 0;
     const berth_extent_id id = find_place(mover, size, align, &start);
     if (id == 0) return false;
-    step->to = berth_extents_take_out(&pool->extents, id, start, size, BERTH_EXTENT_USED);
+    const uint8_t lifetime = berth_extents_at(&pool->extents, step->from)->lifetime;
+    step->to = berth_extents_take_out(
+        &pool->extents, id, start, size, BERTH_EXTENT_USED, (berth_lifetime)lifetime);
     return true;
 }
 
@@ -281,6 +283,7 @@ static bool move_block(berth_pool* pool,
     const berth_block block = block_at(&old, target, (uint64_t)to << 1);
     movable->ops->move(movable, &block);
     berth_extents_at(&pool->extents, to)->movable = movable;
+    berth_pool_move_life(pool, from, to);
     berth_pool_free_extent(pool, from, 0);
     count->moved_bytes += old.size_bytes;
     count->blocks++;
@@ -414,8 +417,12 @@ static void stir_block(berth_pool* pool, berth_extent_id id, berth_move_count* c
     const berth_extent_id hole =
         berth_extents_find(&pool->extents, false, extent.size, alignment, &start);
     if (hole == 0) return;
-    const berth_extent_id to =
-        berth_extents_take_out(&pool->extents, hole, start, extent.size, BERTH_EXTENT_USED);
+    const berth_extent_id to = berth_extents_take_out(&pool->extents,
+                                                      hole,
+                                                      start,
+                                                      extent.size,
+                                                      BERTH_EXTENT_USED,
+                                                      (berth_lifetime)extent.lifetime);
     if (!move_block(pool, id, to, count)) berth_pool_free_extent(pool, to, 0);
 }
 

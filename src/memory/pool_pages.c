@@ -32,6 +32,7 @@ typedef struct growth {
     uint64_t map_bytes;
     uint64_t start; ///< of the block
     uint64_t size;
+    berth_lifetime lifetime;
 } growth;
 
 /// Considers lengthening the FREE extent `id` upwards; takes it if that maps less than `best`.
@@ -142,8 +143,12 @@ static berth_status begin_growth(berth_pool* pool,
         best.start = best.map_start;
     }
     if (best.part != 0) berth_extents_set(&pool->extents, best.part, BERTH_EXTENT_BUSY, 0);
-    best.hole = berth_extents_take_out(
-        &pool->extents, best.hole, best.map_start, best.map_bytes, BERTH_EXTENT_BUSY);
+    best.hole = berth_extents_take_out(&pool->extents,
+                                       best.hole,
+                                       best.map_start,
+                                       best.map_bytes,
+                                       BERTH_EXTENT_BUSY,
+                                       BERTH_LIFETIME_UNKNOWN);
     *out_growth = best;
     return BERTH_OK;
 }
@@ -193,7 +198,8 @@ static berth_extent_id take_granules(
             start += size - limit;
             size = limit;
         }
-        return berth_extents_take_out(&pool->extents, id, start, size, BERTH_EXTENT_BUSY);
+        return berth_extents_take_out(
+            &pool->extents, id, start, size, BERTH_EXTENT_BUSY, BERTH_LIFETIME_UNKNOWN);
     }
 }
 
@@ -235,8 +241,12 @@ static uint64_t fill_by_moving(berth_pool* pool, const growth* plan) {
 static void abandon_growth(berth_pool* pool, const growth* plan, uint64_t filled) {
     berth_extent_id hole = plan->hole;
     if (filled > 0) {
-        const berth_extent_id mapped = berth_extents_take_out(
-            &pool->extents, hole, plan->map_start, filled, BERTH_EXTENT_BUSY);
+        const berth_extent_id mapped = berth_extents_take_out(&pool->extents,
+                                                              hole,
+                                                              plan->map_start,
+                                                              filled,
+                                                              BERTH_EXTENT_BUSY,
+                                                              BERTH_LIFETIME_UNKNOWN);
         hole = filled < plan->map_bytes ? berth_extents_at(&pool->extents, mapped)->after : 0;
         berth_pool_free_extent(pool, mapped, 0);
     }
@@ -254,8 +264,8 @@ static berth_extent_id finish_growth(berth_pool* pool, const growth* plan) {
     }
     const berth_extent joined = *berth_extents_at(&pool->extents, whole);
     berth_pool_poison(pool, joined.start, joined.size);
-    const berth_extent_id block =
-        berth_extents_take_out(&pool->extents, whole, plan->start, plan->size, BERTH_EXTENT_USED);
+    const berth_extent_id block = berth_extents_take_out(
+        &pool->extents, whole, plan->start, plan->size, BERTH_EXTENT_USED, plan->lifetime);
     const berth_extent_id after = berth_extents_at(&pool->extents, block)->after;
     if (plan->start + plan->size < joined.start + joined.size)
         berth_pool_free_extent(pool, after, 0);
@@ -266,6 +276,7 @@ static berth_extent_id finish_growth(berth_pool* pool, const growth* plan) {
 berth_status berth_pool_grow(berth_pool* pool,
                              uint64_t size,
                              uint64_t alignment,
+                             berth_lifetime lifetime,
                              berth_reservation* reservation,
                              berth_extent_id* out_id) {
     *out_id = 0;
@@ -274,6 +285,7 @@ berth_status berth_pool_grow(berth_pool* pool,
     // One for a region, two around the hole, two that stay hidden until the end.
     BERTH_TRY(berth_extents_prepare(&pool->extents, 5));
     BERTH_TRY(begin_growth(pool, size, alignment, &plan));
+    plan.lifetime = lifetime;
     const berth_extent_id hidden[2] = {berth_extents_hide_spare(&pool->extents),
                                        berth_extents_hide_spare(&pool->extents)};
     berth_space* space = space_of(pool, berth_extents_at(&pool->extents, plan.hole));

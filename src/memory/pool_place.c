@@ -10,6 +10,12 @@
 #define USELESS_SHARE 16u
 /// A block gets whole granules where that wastes at most 1/8 of it.
 #define LARGE_WASTE_SHARE 8u
+/// Free memory of fewer granules is no large hole.
+#define LARGE_HOLE_GRANULES 4u
+/// The window in which the largest request is remembered.
+#define WINDOW_TAKES 1024u
+/// A large hole is spared while no more than 1/32 of what is mapped is idle besides.
+#define SPARE_SHARE 32u
 
 /// Multiple at which a block of `size` bytes begins; for a large one the size is rounded up too.
 static uint64_t shape_block(const berth_pool* pool, uint64_t* size) {
@@ -20,24 +26,84 @@ static uint64_t shape_block(const berth_pool* pool, uint64_t* size) {
     return granule;
 }
 
-/// Cuts a block out of the FREE extent `id`, without leaving a useless remainder.
-static berth_extent_id carve(berth_pool* pool, berth_extent_id id, uint64_t start, uint64_t size) {
+/// What a place is looked for.
+typedef struct wish {
+    uint64_t size;
+    uint64_t alignment;
+    berth_lifetime lifetime;
+    berth_reservation* reservation;
+} wish;
+
+/// Cuts a block out of the FREE extent `id`, whose first place for it is `start`, without leaving a
+/// useless remainder.
+static berth_extent_id carve(berth_pool* pool,
+                             berth_extent_id id,
+                             uint64_t start,
+                             const wish* what) {
     const berth_extent* extent = berth_extents_at(&pool->extents, id);
+    uint64_t size = what->size;
     const uint64_t rest = extent->start + extent->size - start - size;
-    if (rest < size / USELESS_SHARE && rest < pool->slabs.max_bytes) size += rest;
-    return berth_extents_take_out(&pool->extents, id, start, size, BERTH_EXTENT_USED);
+    if (rest < size / USELESS_SHARE && rest < pool->slabs.max_bytes)
+        size += rest;
+    else if (!pool->is_cautious)
+        start = berth_extents_choose_end(
+            &pool->extents, id, what->lifetime, size, what->alignment, start);
+    return berth_extents_take_out(
+        &pool->extents, id, start, size, BERTH_EXTENT_USED, what->lifetime);
 }
 
-/// Finds a place among what is mapped; 0 if there is none. Needs two spare records.
-static berth_extent_id take_mapped(berth_pool* pool, uint64_t size, uint64_t alignment) {
+/// Remembers the largest of the requests for whole granules in this window of takes and the last.
+static void note_largest(berth_pool* pool, uint64_t size) {
+    if (pool->takes - pool->window_start >= WINDOW_TAKES) {
+        const bool is_next = pool->takes - pool->window_start < 2 * WINDOW_TAKES;
+        pool->largest_before = is_next ? pool->largest_now : 0;
+        pool->largest_now = 0;
+        pool->window_start = pool->takes;
+    }
+    if (size > pool->largest_now) pool->largest_now = size;
+}
+
+/// True if a block that stays would cut up the FREE extent `id`, which is much larger and just what
+/// requests of late have needed, though granules can be mapped for the block instead. Where
+/// granules can be moved no hole is worth that; whoever was promised granules was not promised
+/// those.
+static bool would_spoil(const berth_pool* pool, berth_extent_id id, const wish* what) {
+    if (what->lifetime != BERTH_LIFETIME_LONG || what->reservation != NULL || pool->can_remap)
+        return false;
+    const uint64_t hole = berth_extents_at(&pool->extents, id)->size;
+    if (hole / pool->granule_bytes < LARGE_HOLE_GRANULES || hole < what->size + what->size / 2)
+        return false;
+    const uint64_t served =
+        pool->largest_now > pool->largest_before ? pool->largest_now : pool->largest_before;
+    if (served > hole || served <= hole - what->size) return false;
+    const uint64_t idle = pool->extents.bytes[BERTH_EXTENT_FREE] - hole;
+    if (idle > pool->mapped_bytes / SPARE_SHARE) return false;
+    berth_store_stats stats;
+    berth_store_query_stats(pool->store, &stats);
+    const uint64_t room = stats.capacity_bytes - stats.mapped_bytes - stats.reserved_bytes;
+    return room >= berth_round_up(what->size, pool->granule_bytes);
+}
+
+static berth_extent_id find_mapped(const berth_pool* pool, const wish* what, uint64_t* out_start) {
+    const berth_extents* extents = &pool->extents;
+    if (pool->is_cautious)
+        return berth_extents_find(extents, false, what->size, what->alignment, out_start);
+    return berth_extents_find_among_like(
+        extents, what->lifetime, what->size, what->alignment, out_start);
+}
+
+/// Finds a place among what is mapped; 0 if there is none, or if `*spares` and the best one would
+/// spoil a large hole; `*spares` tells whether that is why. Needs two spare records.
+static berth_extent_id take_mapped(berth_pool* pool, const wish* what, bool* spares) {
     uint64_t start = 0;
-    berth_extent_id id = berth_extents_find(&pool->extents, false, size, alignment, &start);
+    berth_extent_id id = find_mapped(pool, what, &start);
     if (id == 0 && pool->slabs.empty_count > 0) {
         berth_pool_flush_slabs(pool);
-        id = berth_extents_find(&pool->extents, false, size, alignment, &start);
+        id = find_mapped(pool, what, &start);
     }
-    if (id == 0) return 0;
-    return carve(pool, id, start, size);
+    *spares = *spares && id != 0 && would_spoil(pool, id, what);
+    if (id == 0 || *spares) return 0;
+    return carve(pool, id, start, what);
 }
 
 /// Waits for the work that keeps memory of this pool from being moved. Unlocks.
@@ -50,31 +116,35 @@ static void relieve(berth_pool* pool) {
 }
 
 /// As berth_pool_take_extent, which notes how it ended.
-static berth_status find_extent(berth_pool* pool,
-                                uint64_t size,
-                                uint64_t alignment,
-                                berth_reservation* reservation,
-                                berth_extent_id* out_id) {
-    for (bool relieved = false;; relieved = true) {
+static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent_id* out_id) {
+    bool relieved = !pool->is_async;
+    bool spares = true;
+    for (;;) {
         BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
-        *out_id = take_mapped(pool, size, alignment);
+        *out_id = take_mapped(pool, what, &spares);
         if (*out_id != 0) return BERTH_OK;
-        const berth_status status = berth_pool_grow(pool, size, alignment, reservation, out_id);
-        if (status != BERTH_ERR_OUT_OF_MEMORY || relieved || size > pool->capacity_bytes ||
-            !pool->is_async)
-            return status;
+        const berth_status status = berth_pool_grow(
+            pool, what->size, what->alignment, what->lifetime, what->reservation, out_id);
+        if (status != BERTH_ERR_OUT_OF_MEMORY || what->size > pool->capacity_bytes) return status;
+        if (!spares && relieved) return status;
         // Better late than not at all: what work may touch now can be moved then.
-        relieve(pool);
+        if (!spares) relieve(pool);
+        relieved = relieved || !spares;
+        spares = false;
     }
 }
 
 berth_status berth_pool_take_extent(berth_pool* pool,
                                     uint64_t size,
                                     uint64_t alignment,
+                                    berth_lifetime lifetime,
                                     berth_reservation* reservation,
                                     berth_extent_id* out_id) {
+    note_largest(pool, size);
+    const wish what = {
+        .size = size, .alignment = alignment, .lifetime = lifetime, .reservation = reservation};
     const berth_pool_footing before = berth_pool_stand(pool);
-    const berth_status status = find_extent(pool, size, alignment, reservation, out_id);
+    const berth_status status = find_extent(pool, &what, out_id);
     berth_pool_note_asked(pool, &before, size, status);
     return status;
 }
@@ -84,10 +154,13 @@ berth_status berth_pool_take_large(berth_pool* pool,
                                    berth_block* out_block) {
     uint64_t bytes = berth_round_up(request->size_bytes, BERTH_ALIGNMENT);
     const uint64_t alignment = shape_block(pool, &bytes);
+    const berth_life life = berth_pool_expect_life(pool, request->site);
     berth_extent_id id = 0;
-    BERTH_TRY(berth_pool_take_extent(pool, bytes, alignment, request->reservation, &id));
+    BERTH_TRY(
+        berth_pool_take_extent(pool, bytes, alignment, life.believed, request->reservation, &id));
     berth_extent* extent = berth_extents_at(&pool->extents, id);
     extent->movable = request->movable;
+    berth_pool_begin_life(pool, extent, &life, out_block);
     out_block->data = berth_pool_address(extent->start);
     out_block->handle = (uint64_t)id << 1;
     return BERTH_OK;

@@ -13,6 +13,7 @@
 typedef struct slot {
     berth_block block;
     unsigned char mark;
+    uint64_t site;
 } slot;
 
 typedef struct model {
@@ -44,14 +45,18 @@ static void model_take(model* m) {
     const uint64_t worst = berth_pool_query_worst_growth(m->pool, size);
     const uint64_t before = memory_kit_stats(m->kit).mapped_bytes;
     slot* s = &m->slots[m->count];
-    if (berth_pool_take(m->pool, &(berth_pool_request){.size_bytes = size}, &s->block) !=
-        BERTH_OK) {
+    // some sites tell how long their blocks live, more or less
+    const uint64_t site = test_random_below(&m->random, 12);
+    if (berth_pool_take(m->pool,
+                        &(berth_pool_request){.size_bytes = size, .site = site},
+                        &s->block) != BERTH_OK) {
         m->refusals++;
         assert_null(s->block.data);
         return;
     }
     const uint64_t after = memory_kit_stats(m->kit).mapped_bytes;
     assert_true(after <= before + worst);
+    s->site = site;
     s->mark = (unsigned char)test_random_u64(&m->random);
     memset(s->block.data, s->mark, size);
     m->requested += size;
@@ -82,16 +87,27 @@ static void model_check(const model* m) {
     assert_true(stats.mapped_bytes >= m->requested + stats.free_bytes);
     assert_true(stats.largest_free_bytes <= stats.free_bytes);
     assert_true(stats.reuses <= stats.takes);
+    assert_true(stats.right_predictions + stats.wrong_predictions <= stats.predictions);
     memory_kit_check_books(m->kit);
+}
+
+/// One of the blocks out, most often one of a site whose blocks pass.
+static size_t choose_to_give(model* m) {
+    size_t at = test_random_below(&m->random, m->count);
+    for (int i = 0; i < 3 && m->slots[at].site >= 8; i++)
+        at = test_random_below(&m->random, m->count);
+    return at;
 }
 
 static void model_step(model* m) {
     const uint64_t dice = test_random_below(&m->random, 100);
+    if (dice == 99) berth_pool_note_step(m->pool);
+    if (dice == 98) berth_pool_set_cautious(m->pool, test_random_one_in(&m->random, 2));
     if (dice == 0) {
         const uint64_t keep = test_random_below(&m->random, KIT_CAPACITY / 4);
         berth_pool_trim(m->pool, keep, test_random_one_in(&m->random, 2));
     } else if (m->count == SLOTS || (m->count > 0 && dice < 48)) {
-        model_give(m, test_random_below(&m->random, m->count));
+        model_give(m, choose_to_give(m));
     } else {
         model_take(m);
     }
@@ -157,7 +173,7 @@ static void take_and_give(void* argument) {
     thread_job* job = argument;
     test_random random = test_random_make(job->seed);
     enum { KEPT = 24 };
-    slot kept[KEPT] = {{{0}, 0}};
+    slot kept[KEPT] = {{{0}, 0, 0}};
     for (int i = 0; i < 4000; i++) {
         slot* s = &kept[test_random_below(&random, KEPT)];
         if (s->block.data != NULL) {
