@@ -106,6 +106,12 @@ typedef enum berth_option_type {
       "each row of a result has the same bits for every batch size and thread count")              \
     X(POISON, WORD, "off", 0, 0, "", BERTH_WORDS_TEXT(BERTH_POISON_WORDS),                         \
       "fill memory with a pattern when it is freed, placed, or both")                              \
+    X(LEAKS, BOOL, "0", 0, 1, "", "",                                                              \
+      "log what is still out, by the place that took it, when the runtime is released and when "   \
+      "the process ends")                                                                          \
+    X(HISTORY, COUNT, "0", 0, 16777216, "events", "",                                              \
+      "takes and gives of the pools that are remembered, 32 bytes each, for "                      \
+      "berth_runtime_save_history; 0: none")                                                       \
     X(CHECK_ORDER, BOOL, "0", 0, 1, "", "",                                                        \
       "on an asynchronous device, refuse work on bytes that another stream may still be using")    \
     X(LOG, TEXT, "warn", 0, 0, "", "LEVEL, LEVEL:FILE",                                            \

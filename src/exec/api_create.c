@@ -50,6 +50,7 @@ static berth_status make_empty(berth_context* ctx,
     BERTH_TRY(measure(dtype, rank, dims, &bytes));
     copy_dims(shape.dims, rank, dims);
     berth_shape_dense_strides(dtype, rank, shape.dims, shape.strides);
+    ctx->home.doing = "empty";
     if (ctx->run != NULL)
         berth_run_begin_event(
             ctx, ctx->run, BERTH_EVENT_ALLOC, 1, (uint32_t)rank | (uint32_t)dtype << 8);

@@ -51,7 +51,7 @@ void berth_safetensors_close(berth_safetensors* file) {
     berth_safetensors_index_fini(&file->index);
     berth_file_map_release(file->map);
     berth_host_free(runtime->host, file);
-    berth_runtime_release(runtime);
+    berth_runtime_drop(runtime);
 }
 
 size_t berth_safetensors_count(const berth_safetensors* file) {

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "exec/debugging.h"
 #include "exec/decay.h"
 #include "exec/plain_bytes.h"
 #include "exec/pool_health.h"
@@ -44,7 +45,7 @@ static void destroy(berth_context* context) {
     berth_stream_destroy(home->stream);
     berth_home_fini(home);
     berth_host_free(home->host, context);
-    berth_runtime_release(runtime);
+    berth_runtime_drop(runtime);
 }
 
 /// The home's last object is gone, and the context was released.
@@ -110,6 +111,7 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
         return status;
     }
     choose_poison(context);
+    berth_debugging_join(context);
     link_context(context);
     berth_decay_start(runtime);
     *out_context = context;

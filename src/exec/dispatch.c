@@ -343,6 +343,7 @@ static void dispatch(berth_context* context,
                      berth_tensor** results,
                      uint32_t result_count) {
     op_state state;
+    context->home.doing = desc->name;
     state.desc = desc;
     state.op = op;
     state.loaded = 0;

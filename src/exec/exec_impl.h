@@ -154,6 +154,10 @@ struct berth_runtime {
     bool batch_invariant;
     uint64_t frag_horizon_takes;
     berth_trigger_config trigger;
+    berth_audit* audit; ///< NULL: nobody notes what is taken
+    uint64_t history_events;
+    bool reports_leaks;
+    struct berth_runtime* next_reported; ///< of those that report leaks
     berth_plan_policy policy;
     berth_pool_bypass bypass;
     berth_plan_store plans; ///< without BERTH_PLAN_CACHE_FILE a zeroed struct
@@ -200,6 +204,8 @@ static inline berth_context* berth_home_context(berth_home* home) {
 
 /// Adds a reference: a context keeps its runtime until its last tensor is gone.
 void berth_runtime_retain(berth_runtime* runtime);
+/// Gives a reference of berth_runtime_retain back.
+void berth_runtime_drop(berth_runtime* runtime);
 
 /// Frees the registered ops.
 void berth_runtime_destroy_ops(berth_runtime* runtime);

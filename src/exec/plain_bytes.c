@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "berth/memory.h"
 
 static berth_block block_of(const berth_address_entry* entry) {
@@ -18,15 +19,16 @@ static berth_block block_of(const berth_address_entry* entry) {
 static berth_status take(berth_context* context, uint64_t bytes, void** out_data) {
     berth_home* home = &context->home;
     berth_block block;
+    home->doing = "alloc";
     BERTH_TRY(berth_address_map_reserve_one(&context->plain_bytes, home->host));
     // blocks without bytes may share an address
-    BERTH_TRY(berth_pool_take(
-        home->pool, &(berth_pool_request){.size_bytes = bytes > 0 ? bytes : 1}, &block));
+    BERTH_TRY(
+        berth_home_take(home, &(berth_pool_request){.size_bytes = bytes > 0 ? bytes : 1}, &block));
     if (berth_device_is_async(home->stream->device)) {
         // pending work may still write where the last owner was, and the host waits for no stream
         const berth_status status = berth_stream_synchronize(home->stream);
         if (status != BERTH_OK) {
-            berth_pool_give(home->pool, &block);
+            berth_home_give(home, &block);
             return status;
         }
     }
@@ -40,10 +42,10 @@ static berth_status take(berth_context* context, uint64_t bytes, void** out_data
 }
 
 static void give(berth_context* context, const berth_address_entry* entry) {
-    const berth_home* home = &context->home;
+    berth_home* home = &context->home;
     const berth_block block = block_of(entry);
     if (home->fills_on_free) memset(block.data, BERTH_POISON_FREE_BYTE, block.size_bytes);
-    berth_pool_give(home->pool, &block);
+    berth_home_give(home, &block);
 }
 
 void* berth_alloc(berth_context* context, uint64_t bytes) {
@@ -76,6 +78,10 @@ void berth_free(berth_context* context, void* data) {
 
 void berth_plain_bytes_end(berth_context* context) {
     berth_address_map* map = &context->plain_bytes;
+    if (map->count > 0 && context->runtime->reports_leaks)
+        berth_log_line(BERTH_LOG_WARN,
+                       "leaks: %zu blocks of berth_alloc() are out at the end of their context",
+                       map->count);
     for (size_t i = 0; i < map->capacity; ++i)
         if (map->slots[i].address != NULL) give(context, &map->slots[i]);
     berth_address_map_fini(map, context->home.host);

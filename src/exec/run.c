@@ -2,6 +2,8 @@
 // Recording and replaying one run of a step.
 #include "exec/run.h"
 
+#include "exec/debugging.h"
+
 _Static_assert(BERTH_PLAN_ALIGNMENT == BERTH_ALIGNMENT, "planned offsets suit every device");
 
 enum { FIRST_SLOTS = 64 };
@@ -232,8 +234,8 @@ berth_status berth_temporary_take(
         out->data =
             berth_run_planned_address(&context->home, run, run->next_value, out->rounded_bytes);
     if (out->data == NULL && (flags & BERTH_VALUE_FRAME) == 0) {
-        BERTH_TRY(berth_pool_take(
-            context->home.pool,
+        BERTH_TRY(berth_home_take(
+            &context->home,
             &(berth_pool_request){.size_bytes = bytes,
                                   .reservation = run != NULL ? &run->reservation : NULL},
             &out->block));
@@ -268,7 +270,7 @@ void berth_temporary_give(berth_context* context, berth_temporary* temporary) {
         if (temporary->data == NULL) temporary->run->apart_bytes = 0;
     }
     if (temporary->is_from_pool) {
-        berth_pool_give(context->home.pool, &temporary->block);
+        berth_home_give(&context->home, &temporary->block);
     } else if (temporary->data != NULL && context->home.poisons) {
         BERTH_POISON_REGION(temporary->data, temporary->rounded_bytes);
     }
@@ -322,6 +324,14 @@ berth_status berth_run_start(berth_context* context, berth_run* run, uint32_t ex
     return reserve_slots(run->host, run, values);
 }
 
+/// The end of a step cannot fail: what there is no memory to note is not listed.
+static void note_held(berth_home* home, const berth_storage* storage) {
+    berth_audit_site site;
+    home->where(home, &site);
+    (void)!berth_audit_note_take(
+        home->audit, BERTH_AUDIT_BESIDE, storage->data, storage->size_bytes, &site);
+}
+
 /// Takes `storage` out of the frame that ends: to the pool, or held where it is.
 static void evacuate(berth_context* context, berth_run* run, berth_storage* storage) {
     berth_home* home = &context->home;
@@ -336,7 +346,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
     berth_storage_lock(storage);
     const bool may_move = atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
     berth_block block;
-    if (may_move && berth_pool_take(home->pool,
+    if (may_move && berth_home_take(home,
                                     &(berth_pool_request){.size_bytes = storage->size_bytes,
                                                           .reservation = &run->reservation},
                                     &block) == BERTH_OK) {
@@ -353,7 +363,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
             berth_storage_unlock(storage);
             return;
         }
-        berth_pool_give(home->pool, &block);
+        berth_home_give(home, &block);
     }
     storage->kind = BERTH_STORAGE_HELD;
     storage->is_special = true;
@@ -368,6 +378,15 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
     storage->is_overdue = true;
     const berth_status held = berth_arena_hold(home->arena, storage->data, storage->rounded_bytes);
     BERTH_CHECK(1, held == BERTH_OK);
+    if (home->audit != NULL) note_held(home, storage);
+}
+
+/// Whoever asks what takes memory now is told what made the value: it takes it once more.
+static void name_survivor(berth_context* context, berth_run* run, uint32_t value) {
+    const uint32_t event = run->path->values[value].birth;
+    context->home.doing =
+        berth_debugging_event_name(context->runtime, run->path->events[event].kind);
+    run->ledger.event = event;
 }
 
 /// Empties the ledger; what lived in the frame lives on elsewhere.
@@ -378,7 +397,9 @@ static void detach_survivors(berth_context* context, berth_run* run) {
         storage->ledger = NULL;
         run->ledger.slots[v] = NULL;
         --run->ledger.live_count;
-        if (storage->kind == BERTH_STORAGE_FRAME) evacuate(context, run, storage);
+        if (storage->kind != BERTH_STORAGE_FRAME) continue;
+        if (context->home.audit != NULL) name_survivor(context, run, v);
+        evacuate(context, run, storage);
     }
 }
 

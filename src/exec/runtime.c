@@ -15,6 +15,7 @@
 #include "device/order_check.h"
 #include "device/sim/sim_device.h"
 #include "exec/bucket_settings.h"
+#include "exec/debugging.h"
 #include "exec/decay.h"
 #include "exec/event_names.h"
 #include "exec/exec_impl.h"
@@ -128,6 +129,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     const uint64_t pinned = berth_options_bytes(options, BERTH_OPTION_PINNED, total);
     BERTH_TRY(berth_pinned_create(runtime->host, runtime->device, pinned, &runtime->pinned));
     BERTH_TRY(berth_runtime_open_plans(runtime, options));
+    BERTH_TRY(berth_debugging_start(runtime, options));
     // last: a creation that is refused leaves the process's log as it was
     BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
     berth_plan_store_load(&runtime->plans);
@@ -145,6 +147,7 @@ static void destroy(berth_runtime* runtime) {
     berth_improver_destroy(runtime->improver);
     berth_runtime_close_plans(runtime);
     berth_runtime_close_traces(runtime);
+    berth_debugging_stop(runtime);
     for (berth_step_entry* entry = runtime->first_step; entry != NULL;) {
         berth_step_entry* next = entry->next;
         berth_step_entry_destroy(host, entry);
@@ -207,9 +210,14 @@ void berth_runtime_retain(berth_runtime* runtime) {
     atomic_fetch_add_explicit(&runtime->refs, 1, memory_order_relaxed);
 }
 
+void berth_runtime_drop(berth_runtime* runtime) {
+    if (atomic_fetch_sub_explicit(&runtime->refs, 1, memory_order_acq_rel) == 1) destroy(runtime);
+}
+
 void berth_runtime_release(berth_runtime* runtime) {
     if (runtime == NULL || runtime->fork_generation != berth_fork_generation) return;
-    if (atomic_fetch_sub_explicit(&runtime->refs, 1, memory_order_acq_rel) == 1) destroy(runtime);
+    berth_debugging_report(runtime, "as the runtime is released");
+    berth_runtime_drop(runtime);
 }
 
 void berth_runtime_set_bypass(berth_runtime* runtime, const berth_pool_bypass* bypass) {
@@ -353,12 +361,18 @@ berth_status berth_pinned_alloc(berth_runtime* runtime, uint64_t bytes, void** o
     *out_data = NULL;
     if (runtime == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime is needed");
     BERTH_TRY(berth_fork_check(runtime->fork_generation));
-    return berth_pinned_take(runtime->pinned, bytes, out_data);
+    BERTH_TRY(berth_pinned_take(runtime->pinned, bytes, out_data));
+    const berth_status status = berth_debugging_note(runtime, *out_data, bytes, "pinned_alloc");
+    if (status == BERTH_OK) return BERTH_OK;
+    (void)berth_pinned_give(runtime->pinned, *out_data);
+    *out_data = NULL;
+    return status;
 }
 
 void berth_pinned_free(berth_runtime* runtime, void* data) {
     if (runtime == NULL || data == NULL) return;
     if (runtime->fork_generation != berth_fork_generation) return;
+    berth_debugging_forget(runtime, data);
     if (!berth_pinned_give(runtime->pinned, data))
         berth_log_line(
             BERTH_LOG_ERROR,

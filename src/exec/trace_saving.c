@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects the traces of all steps into one file.
+// Trace files: what all steps allocate, and what the pools have done lately.
 #include "exec/trace_saving.h"
 
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "base/log.h"
+#include "berth/debug.h"
 #include "exec/step_entry.h"
 #include "plan/trace_export.h"
 
@@ -33,6 +34,20 @@ berth_status berth_runtime_save_traces(berth_runtime* runtime, const char* path)
     BERTH_TRY(berth_fork_check(runtime->fork_generation));
     berth_byte_writer text = {.host = runtime->host};
     collect(runtime, &text);
+    const berth_status status = write_file(runtime, &text, path);
+    berth_byte_writer_fini(&text);
+    return status;
+}
+
+berth_status berth_runtime_save_history(berth_runtime* runtime, const char* path) {
+    if (runtime == NULL || path == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and a path are needed");
+    BERTH_TRY(berth_fork_check(runtime->fork_generation));
+    if (runtime->history_events == 0)
+        return berth_fail(BERTH_ERR_STATE, "there is no history: BERTH_HISTORY is 0");
+    berth_byte_writer text = {.host = runtime->host};
+    berth_write_bytes(&text, BERTH_TRACE_HEADER, strlen(BERTH_TRACE_HEADER));
+    berth_audit_write_history(runtime->audit, &text);
     const berth_status status = write_file(runtime, &text, path);
     berth_byte_writer_fini(&text);
     return status;

@@ -74,11 +74,33 @@ berth_status berth_home_refill_storages(berth_home* home) {
     return BERTH_OK;
 }
 
+berth_status berth_home_take_noted(berth_home* home,
+                                   const berth_pool_request* request,
+                                   berth_block* out_block) {
+    BERTH_TRY(berth_pool_take(home->pool, request, out_block));
+    // blocks without bytes share an address
+    if (request->size_bytes == 0) return BERTH_OK;
+    berth_audit_site site;
+    home->where(home, &site);
+    const berth_status status = berth_audit_note_take(
+        home->audit, BERTH_AUDIT_BLOCK, out_block->data, request->size_bytes, &site);
+    if (status != BERTH_OK) {
+        berth_pool_give(home->pool, out_block);
+        *out_block = (berth_block){0};
+    }
+    return status;
+}
+
+void berth_home_give_noted(berth_home* home, const berth_block* block) {
+    berth_audit_note_give(home->audit, block->data);
+    berth_pool_give(home->pool, block);
+}
+
 berth_status berth_storage_take_from_pool(berth_home* home,
                                           berth_storage* storage,
                                           berth_reservation* reservation) {
-    BERTH_TRY(berth_pool_take(
-        home->pool,
+    BERTH_TRY(berth_home_take(
+        home,
         &(berth_pool_request){.size_bytes = storage->size_bytes, .reservation = reservation},
         &storage->block));
     storage->data = storage->block.data;
@@ -203,12 +225,13 @@ static bool special_die(berth_storage* storage) {
         memset(storage->data, BERTH_POISON_FREE_BYTE, storage->size_bytes);
     switch ((berth_storage_kind)storage->kind) {
     case BERTH_STORAGE_POOL:
-        berth_pool_give(home->pool, &storage->block);
+        berth_home_give(home, &storage->block);
         break;
     case BERTH_STORAGE_FRAME:
         if (home->poisons) BERTH_POISON_REGION(storage->data, storage->rounded_bytes);
         break;
     case BERTH_STORAGE_HELD:
+        if (home->audit != NULL) berth_audit_note_give(home->audit, storage->data);
         berth_arena_drop(home->arena, storage->data);
         break;
     case BERTH_STORAGE_FOREIGN:

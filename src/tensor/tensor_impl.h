@@ -8,8 +8,10 @@
 
 #include "base/thread.h"
 #include "base/vec.h"
+#include "berth/debug.h"
 #include "berth/tensor.h"
 #include "memory/arena.h"
+#include "memory/audit.h"
 #include "memory/pool.h"
 #include "tensor/shape.h"
 
@@ -128,11 +130,11 @@ struct berth_home {
     berth_arena* arena;
     berth_object_chunk_vec chunks;      ///< memory of the objects
     void (*on_empty)(berth_home* self); ///< called with the last reference gone; frees the home
+    const char* doing;  ///< name of the op or call that was begun last: it takes what is taken
+    berth_audit* audit; ///< notes what is taken; NULL: nobody does
+    /// With an audit: writes where in the program the context is.
+    void (*where)(berth_home* self, berth_audit_site* out_site);
 };
-
-/// Bytes of each filler pattern of BERTH_POISON.
-#define BERTH_POISON_FREE_BYTE 0xDB
-#define BERTH_POISON_ALLOC_BYTE 0xCD
 
 /// True in a child of the process that made the home.
 static inline bool berth_home_is_forked(const berth_home* home) {
@@ -237,6 +239,27 @@ static inline berth_tensor* berth_tensor_new_on_storage(berth_home* home) {
     tensor->storage = storage;
     tensor->offset_bytes = 0;
     return tensor;
+}
+
+/// The parts of take and give where the home has an audit.
+BERTH_NODISCARD berth_status berth_home_take_noted(berth_home* home,
+                                                   const berth_pool_request* request,
+                                                   berth_block* out_block);
+void berth_home_give_noted(berth_home* home, const berth_block* block);
+
+/// Takes a block from the home's pool. Errors: as of berth_pool_take.
+BERTH_NODISCARD static inline berth_status berth_home_take(berth_home* home,
+                                                           const berth_pool_request* request,
+                                                           berth_block* out_block) {
+    if (home->audit != NULL) return berth_home_take_noted(home, request, out_block);
+    return berth_pool_take(home->pool, request, out_block);
+}
+/// Gives a block of berth_home_take back.
+static inline void berth_home_give(berth_home* home, const berth_block* block) {
+    if (home->audit != NULL)
+        berth_home_give_noted(home, block);
+    else
+        berth_pool_give(home->pool, block);
 }
 
 /// Gives a new storage, whose size_bytes is set, memory from the home's pool. `reservation` may be

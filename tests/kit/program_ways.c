@@ -8,7 +8,8 @@ const program_way program_reference = {
 
 static const program_way ways[] = {
     {"cpu", {{"threads", "1"}}, 1, false},
-    {"sim, order checked", {{"device", "sim"}, {"check_order", "1"}}, 2, false},
+    {"sim, order checked, noted",
+     {{"device", "sim"}, {"check_order", "1"}, {"leaks", "1"}}, 3, false},
     {"cpu, tampered with", {{"threads", "1"}, {"mode", "plan"}}, 2, true},
     {"sim, trimmed, pow2 buckets",
      {{"device", "sim"}, {"keep", "none"}, {"buckets", "pow2"}, {"check_order", "1"}}, 4, false},
@@ -17,7 +18,8 @@ static const program_way ways[] = {
      false},
     {"sim, tampered with, many paths",
      {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4, true},
-    {"cpu, two threads", {{"threads", "2"}, {"keep", "all"}}, 2, false},
+    {"cpu, two threads, noted",
+     {{"threads", "2"}, {"keep", "all"}, {"leaks", "1"}, {"history", "50"}}, 4, false},
     {"cpu, poison", {{"threads", "1"}, {"poison", "both"}, {"keep", "none"}}, 3, false},
     {"cpu, small plan cache",
      {{"threads", "1"}, {"plan_cache_bytes", "65536"}, {"paths_max", "2"},
