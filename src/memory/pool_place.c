@@ -79,7 +79,7 @@ static bool would_spoil(const berth_pool* pool, berth_extent_id id, const wish* 
     const uint64_t idle = pool->extents.bytes[BERTH_EXTENT_FREE] - hole;
     if (idle > pool->mapped_bytes / SPARE_SHARE) return false;
     berth_store_stats stats;
-    berth_store_query_stats(pool->store, &stats);
+    berth_store_query_stats(pool->account.store, &stats);
     const uint64_t room = stats.capacity_bytes - stats.mapped_bytes - stats.reserved_bytes;
     return room >= berth_round_up(what->size, pool->granule_bytes);
 }
