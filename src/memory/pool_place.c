@@ -78,10 +78,7 @@ static bool would_spoil(const berth_pool* pool, berth_extent_id id, const wish* 
     if (served > hole || served <= hole - what->size) return false;
     const uint64_t idle = pool->extents.bytes[BERTH_EXTENT_FREE] - hole;
     if (idle > pool->mapped_bytes / SPARE_SHARE) return false;
-    berth_store_stats stats;
-    berth_store_query_stats(pool->account.store, &stats);
-    const uint64_t room = stats.capacity_bytes - stats.mapped_bytes - stats.reserved_bytes;
-    return room >= berth_round_up(what->size, pool->granule_bytes);
+    return berth_store_query_room(pool->account) >= berth_round_up(what->size, pool->granule_bytes);
 }
 
 static berth_extent_id find_mapped(const berth_pool* pool, const wish* what, uint64_t* out_start) {

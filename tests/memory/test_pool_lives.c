@@ -237,7 +237,8 @@ static void a_promise_or_a_full_store_lets_a_staying_block_settle_anywhere(void*
     make_large_hole(kit, walls);
     const uint64_t mapped = stats_of(kit).mapped_bytes;
     berth_reservation promise = {0};
-    assert_ok(berth_store_reserve(kit->base.store, 14 * G, &promise));
+    assert_ok(
+        berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_POOL), 14 * G, &promise));
     assert_ok(berth_pool_take(
         kit->pool,
         &(berth_pool_request){.size_bytes = 27 * G / 2, .site = 2, .reservation = &promise},
@@ -247,7 +248,8 @@ static void a_promise_or_a_full_store_lets_a_staying_block_settle_anywhere(void*
     berth_pool_give(kit->pool, &weight);
     // what is promised to somebody is no room for others
     berth_store_unreserve(kit->base.store, &promise);
-    assert_ok(berth_store_reserve(kit->base.store, KIT_CAPACITY - mapped, &promise));
+    assert_ok(berth_store_reserve(
+        memory_kit_account(&kit->base, BERTH_OWNER_POOL), KIT_CAPACITY - mapped, &promise));
     weight = take(kit, 27 * G / 2, 2);
     assert_int_equal(stats_of(kit).mapped_bytes, mapped);
     berth_store_unreserve(kit->base.store, &promise);
