@@ -77,17 +77,17 @@ static berth_status set_up(berth_context* context) {
         home->host, runtime->store, &context->tenant, home->stream, &home->arena);
 }
 
-/// What is marked and filled as BERTH_POISON says and sanitizers want. Nothing on an asynchronous
-/// device: queued work may still touch what the host has given up already.
+/// What is filled as BERTH_POISON says, and marked as sanitizers want: not on an asynchronous
+/// device, where queued work may still touch what the host has given up already.
 static void choose_poison(berth_context* context) {
     const berth_runtime* runtime = context->runtime;
     berth_home* home = &context->home;
-    if (berth_device_is_async(runtime->device)) return;
     const berth_poison poison = runtime->poison;
-    home->poisons = BERTH_POISONS && runtime->mode != BERTH_MODE_SYSTEM;
+    home->poisons = BERTH_POISONS && runtime->mode != BERTH_MODE_SYSTEM &&
+                    !berth_device_is_async(runtime->device);
     home->fills_on_free = poison == BERTH_POISON_FREE || poison == BERTH_POISON_BOTH;
     home->fills_on_alloc = poison == BERTH_POISON_ALLOC || poison == BERTH_POISON_BOTH;
-    home->is_watchful = home->poisons || home->fills_on_free;
+    home->is_watchful = home->poisons || home->fills_on_free || home->fills_on_alloc;
 }
 
 berth_status berth_context_create(berth_runtime* runtime, berth_context** out_context) {

@@ -70,6 +70,7 @@ typedef struct berth_temporary {
     uint64_t rounded_bytes;
     struct berth_run* run; ///< that counts it; NULL: none
     bool is_from_pool;     ///< `block` is to be given back
+    bool is_scratch;       ///< else it is a frame
     berth_block block;
 } berth_temporary;
 

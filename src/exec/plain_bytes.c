@@ -24,6 +24,8 @@ static berth_status take(berth_context* context, uint64_t bytes, void** out_data
     // blocks without bytes may share an address
     BERTH_TRY(
         berth_home_take(home, &(berth_pool_request){.size_bytes = bytes > 0 ? bytes : 1}, &block));
+    if (home->fills_on_alloc)
+        berth_home_fill(home, block.data, block.size_bytes, BERTH_POISON_ALLOC_BYTE);
     if (berth_device_is_async(home->stream->device)) {
         // pending work may still write where the last owner was, and the host waits for no stream
         const berth_status status = berth_stream_synchronize(home->stream);
@@ -32,7 +34,6 @@ static berth_status take(berth_context* context, uint64_t bytes, void** out_data
             return status;
         }
     }
-    if (home->fills_on_alloc) memset(block.data, BERTH_POISON_ALLOC_BYTE, block.size_bytes);
     berth_address_map_add(&context->plain_bytes,
                           (berth_address_entry){.address = block.data,
                                                 .size_bytes = block.size_bytes,
@@ -44,7 +45,8 @@ static berth_status take(berth_context* context, uint64_t bytes, void** out_data
 static void give(berth_context* context, const berth_address_entry* entry) {
     berth_home* home = &context->home;
     const berth_block block = block_of(entry);
-    if (home->fills_on_free) memset(block.data, BERTH_POISON_FREE_BYTE, block.size_bytes);
+    if (home->fills_on_free)
+        berth_home_fill(home, block.data, block.size_bytes, BERTH_POISON_FREE_BYTE);
     berth_home_give(home, &block);
 }
 

@@ -224,6 +224,24 @@ berth_status berth_run_place_in_pool(berth_context* context,
     return BERTH_OK;
 }
 
+/// What debugging does with a temporary's bytes before they are used. The values in a nested frame
+/// are filled one by one.
+static void open_temporary(berth_home* home, const berth_temporary* temporary) {
+    if (temporary->data == NULL) return;
+    if (home->poisons) BERTH_UNPOISON_REGION(temporary->data, temporary->size_bytes);
+    if (home->fills_on_alloc && temporary->is_scratch)
+        berth_home_fill(home, temporary->data, temporary->size_bytes, BERTH_POISON_ALLOC_BYTE);
+}
+
+/// And afterwards.
+static void close_temporary(berth_home* home, const berth_temporary* temporary) {
+    if (temporary->data == NULL) return;
+    if (home->fills_on_free && temporary->is_scratch)
+        berth_home_fill(home, temporary->data, temporary->size_bytes, BERTH_POISON_FREE_BYTE);
+    if (home->poisons && !temporary->is_from_pool)
+        BERTH_POISON_REGION(temporary->data, temporary->rounded_bytes);
+}
+
 berth_status berth_temporary_take(
     berth_context* context, berth_run* run, uint64_t bytes, uint32_t flags, berth_temporary* out) {
     *out = (berth_temporary){.size_bytes = bytes};
@@ -241,9 +259,9 @@ berth_status berth_temporary_take(
             &out->block));
         out->data = out->block.data;
         out->is_from_pool = true;
-    } else if (out->data != NULL && context->home.poisons) {
-        BERTH_UNPOISON_REGION(out->data, bytes);
     }
+    out->is_scratch = (flags & BERTH_VALUE_FRAME) == 0;
+    if (context->home.is_watchful) open_temporary(&context->home, out);
     if (run == NULL) return BERTH_OK;
     const int64_t dim = (int64_t)bytes;
     if (is_replay) *run->log++ = dim;
@@ -269,11 +287,8 @@ void berth_temporary_give(berth_context* context, berth_temporary* temporary) {
         if (temporary->is_from_pool) temporary->run->ledger.pool_bytes -= temporary->rounded_bytes;
         if (temporary->data == NULL) temporary->run->apart_bytes = 0;
     }
-    if (temporary->is_from_pool) {
-        berth_home_give(&context->home, &temporary->block);
-    } else if (temporary->data != NULL && context->home.poisons) {
-        BERTH_POISON_REGION(temporary->data, temporary->rounded_bytes);
-    }
+    if (context->home.is_watchful) close_temporary(&context->home, temporary);
+    if (temporary->is_from_pool) berth_home_give(&context->home, &temporary->block);
 }
 
 /// The most values that a branch of the run has.
@@ -355,6 +370,8 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
                               storage->data,
                               storage->size_bytes,
                               BERTH_COPY_DEVICE_TO_DEVICE) == BERTH_OK) {
+            if (home->fills_on_free)
+                berth_home_fill(home, storage->data, storage->size_bytes, BERTH_POISON_FREE_BYTE);
             if (home->poisons) BERTH_POISON_REGION(storage->data, storage->rounded_bytes);
             storage->kind = BERTH_STORAGE_POOL;
             storage->is_special = true;

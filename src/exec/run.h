@@ -148,7 +148,7 @@ BERTH_NODISCARD static inline berth_status berth_context_new_tensor(berth_contex
         berth_storage_discard(home, storage);
         return status;
     }
-    if (home->fills_on_alloc) memset(storage->data, BERTH_POISON_ALLOC_BYTE, bytes);
+    if (home->fills_on_alloc) berth_home_fill(home, storage->data, bytes, BERTH_POISON_ALLOC_BYTE);
     tensor->dtype = (uint8_t)shape->dtype;
     tensor->rank = (uint8_t)shape->rank;
     tensor->is_dense = true;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/op_params.h"
 #include "memory/poison.h"
 #include "tensor/tensor_impl.h"
 
@@ -72,6 +73,19 @@ berth_status berth_home_refill_storages(berth_home* home) {
         atomic_flag_clear(&storage->lock);
     }
     return BERTH_OK;
+}
+
+void berth_home_fill(berth_home* home, void* data, uint64_t bytes, unsigned char byte) {
+    if (bytes == 0) return;
+    const int64_t count = (int64_t)bytes;
+    const berth_fill_params params = {.value = byte, .dtype = BERTH_U8, .rank = 1, .dims = {count}};
+    const berth_op_call call = {
+        .output_count = 1,
+        .outputs = {{data, BERTH_U8, 1, {count}, {1}}},
+        .params = &params,
+    };
+    const berth_kernel kernel = home->stream->device->kernels[BERTH_OP_FILL];
+    (void)!berth_stream_launch(home->stream, kernel, &call, sizeof params);
 }
 
 berth_status berth_home_take_noted(berth_home* home,
@@ -222,7 +236,7 @@ static bool special_die(berth_storage* storage) {
     if (storage->is_overdue) berth_overdue_remove(home, storage);
     if (storage->uses.items != NULL) settle_uses(storage);
     if (home->fills_on_free && storage->kind != BERTH_STORAGE_FOREIGN)
-        memset(storage->data, BERTH_POISON_FREE_BYTE, storage->size_bytes);
+        berth_home_fill(home, storage->data, storage->size_bytes, BERTH_POISON_FREE_BYTE);
     switch ((berth_storage_kind)storage->kind) {
     case BERTH_STORAGE_POOL:
         berth_home_give(home, &storage->block);

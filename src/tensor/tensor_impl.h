@@ -119,7 +119,7 @@ struct berth_home {
     /// context is gone and objects are out.
     _Atomic uint32_t refs;
     bool is_closed;      ///< its context is gone
-    bool is_watchful;    ///< poisons or fills_on_free: values in frames do not end quietly
+    bool is_watchful;    ///< any of the next: values in frames do not end quietly
     bool poisons;        ///< free memory is marked for sanitizers
     bool fills_on_free;  ///< BERTH_POISON=free
     bool fills_on_alloc; ///< BERTH_POISON=alloc
@@ -240,6 +240,10 @@ static inline berth_tensor* berth_tensor_new_on_storage(berth_home* home) {
     tensor->offset_bytes = 0;
     return tensor;
 }
+
+/// Enqueues that `bytes` bytes at `data` become `byte`: BERTH_POISON. A device that takes no work
+/// leaves them as they are.
+void berth_home_fill(berth_home* home, void* data, uint64_t bytes, unsigned char byte);
 
 /// The parts of take and give where the home has an audit.
 BERTH_NODISCARD berth_status berth_home_take_noted(berth_home* home,

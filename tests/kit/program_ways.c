@@ -29,6 +29,8 @@ static const program_way ways[] = {
     {"cpu, system", {{"threads", "1"}, {"mode", "system"}}, 2, false},
     {"sim, pool, order checked",
      {{"device", "sim"}, {"mode", "pool"}, {"check_order", "1"}}, 3, false},
+    {"sim, poison, order checked",
+     {{"device", "sim"}, {"poison", "both"}, {"check_order", "1"}, {"history", "9"}}, 4, false},
     {"sim, plan, many paths",
      {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4, false},
 };
