@@ -22,8 +22,10 @@ static berth_status take(berth_context* context, uint64_t bytes, void** out_data
     home->doing = "alloc";
     BERTH_TRY(berth_address_map_reserve_one(&context->plain_bytes, home->host));
     // blocks without bytes may share an address
-    BERTH_TRY(
-        berth_home_take(home, &(berth_pool_request){.size_bytes = bytes > 0 ? bytes : 1}, &block));
+    BERTH_TRY(berth_home_take(home,
+                              &(berth_pool_request){.size_bytes = bytes > 0 ? bytes : 1,
+                                                    .site = berth_home_site(home, bytes)},
+                              &block));
     if (home->fills_on_alloc)
         berth_home_fill(home, block.data, block.size_bytes, BERTH_POISON_ALLOC_BYTE);
     if (berth_device_is_async(home->stream->device)) {

@@ -206,12 +206,20 @@ static void count_pool_bytes(berth_run* run, uint64_t rounded_bytes) {
     note_outside(run);
 }
 
+/// The site of the value that is to be taken from the pool next; of `run`, if it is in one.
+static uint64_t next_site(const berth_context* context, const berth_run* run, uint64_t bytes) {
+    if (run == NULL || run->mode == BERTH_RUN_MODE_UNTRACKED)
+        return berth_home_site(&context->home, bytes);
+    return berth_run_site(run, run->ledger.event, run->next_value);
+}
+
 berth_status berth_run_place_in_pool(berth_context* context,
                                      berth_run* run,
                                      berth_storage* storage,
                                      const berth_view* shape,
                                      uint32_t flags) {
-    BERTH_TRY(berth_storage_take_from_pool(&context->home, storage, &run->reservation));
+    const uint64_t site = next_site(context, run, storage->size_bytes);
+    BERTH_TRY(berth_storage_take_from_pool(&context->home, storage, site, &run->reservation));
     if (run->mode == BERTH_RUN_MODE_RECORD)
         record_value(run, flags, (uint8_t)shape->dtype, shape->rank, shape->dims);
     if (run->mode == BERTH_RUN_MODE_UNTRACKED) return BERTH_OK;
@@ -255,6 +263,7 @@ berth_status berth_temporary_take(
         BERTH_TRY(berth_home_take(
             &context->home,
             &(berth_pool_request){.size_bytes = bytes,
+                                  .site = next_site(context, run, bytes),
                                   .reservation = run != NULL ? &run->reservation : NULL},
             &out->block));
         out->data = out->block.data;
@@ -349,6 +358,7 @@ static void note_held(berth_home* home, const berth_storage* storage) {
 
 /// Takes `storage` out of the frame that ends: to the pool, or held where it is.
 static void evacuate(berth_context* context, berth_run* run, berth_storage* storage) {
+    const uint32_t birth = run->path->values[storage->value].birth;
     berth_home* home = &context->home;
     if (storage->is_overdue) berth_overdue_remove(home, storage);
     if (storage->size_bytes == 0) {
@@ -361,10 +371,12 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
     berth_storage_lock(storage);
     const bool may_move = atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
     berth_block block;
-    if (may_move && berth_home_take(home,
-                                    &(berth_pool_request){.size_bytes = storage->size_bytes,
-                                                          .reservation = &run->reservation},
-                                    &block) == BERTH_OK) {
+    if (may_move &&
+        berth_home_take(home,
+                        &(berth_pool_request){.size_bytes = storage->size_bytes,
+                                              .site = berth_run_site(run, birth, storage->value),
+                                              .reservation = &run->reservation},
+                        &block) == BERTH_OK) {
         if (berth_stream_copy(home->stream,
                               block.data,
                               storage->data,

@@ -29,6 +29,11 @@ bool berth_run_add_overdue(berth_context* context,
                            const uint32_t* value,
                            const uint32_t* end);
 
+/// The pool's site of value `value` of the run, which its event `event` makes.
+static inline uint64_t berth_run_site(const berth_run* run, uint32_t event, uint32_t value) {
+    return berth_site_mix((uint64_t)run->entry->tag << 32 | event, value);
+}
+
 /// Serves a value from the pool: recorded with `flags` (berth_value_flags), or not placed by its
 /// plan.
 BERTH_NODISCARD berth_status berth_run_place_in_pool(berth_context* context,
@@ -141,8 +146,10 @@ BERTH_NODISCARD static inline berth_status berth_context_new_tensor(berth_contex
     storage->size_bytes = bytes;
     storage->rounded_bytes = berth_round_up(bytes, BERTH_ALIGNMENT);
     berth_run* run = context->run;
-    const berth_status status = run != NULL ? berth_run_place(context, run, storage, shape, flags)
-                                            : berth_storage_take_from_pool(home, storage, NULL);
+    const berth_status status =
+        run != NULL
+            ? berth_run_place(context, run, storage, shape, flags)
+            : berth_storage_take_from_pool(home, storage, berth_home_site(home, bytes), NULL);
     if (status != BERTH_OK) {
         berth_tensor_discard(home, tensor);
         berth_storage_discard(home, storage);

@@ -189,6 +189,7 @@ void berth_run_close(berth_context* context, berth_run* run) {
     if (run->frame_is_inner && context->home.poisons) unpoison_held(&context->home, &run->frame);
     berth_store_unreserve(context->runtime->store, &run->reservation);
     context->run = run->parent;
+    if (context->run == NULL) berth_pool_note_step(context->home.pool);
 }
 
 berth_status berth_step_estimate(berth_context* context,

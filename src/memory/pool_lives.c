@@ -7,7 +7,7 @@
 #define REVIEW_TAKES 64u
 #define REVIEW_EXTENTS 32u
 /// The same at a step's end.
-#define REVIEW_EXTENTS_A_STEP 256u
+#define REVIEW_EXTENTS_A_STEP 64u
 
 /// What a block's life so far amounts to.
 static berth_lifetime age_of(const berth_pool* pool, const berth_extent* extent) {

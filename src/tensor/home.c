@@ -112,11 +112,13 @@ void berth_home_give_noted(berth_home* home, const berth_block* block) {
 
 berth_status berth_storage_take_from_pool(berth_home* home,
                                           berth_storage* storage,
+                                          uint64_t site,
                                           berth_reservation* reservation) {
-    BERTH_TRY(berth_home_take(
-        home,
-        &(berth_pool_request){.size_bytes = storage->size_bytes, .reservation = reservation},
-        &storage->block));
+    BERTH_TRY(berth_home_take(home,
+                              &(berth_pool_request){.size_bytes = storage->size_bytes,
+                                                    .site = site,
+                                                    .reservation = reservation},
+                              &storage->block));
     storage->data = storage->block.data;
     storage->kind = BERTH_STORAGE_POOL;
     storage->is_special = true;

@@ -13,6 +13,7 @@
 #include "memory/arena.h"
 #include "memory/audit.h"
 #include "memory/pool.h"
+#include "memory/pool_watch.h"
 #include "tensor/shape.h"
 
 typedef struct berth_storage berth_storage;
@@ -266,11 +267,24 @@ static inline void berth_home_give(berth_home* home, const berth_block* block) {
         berth_pool_give(home->pool, block);
 }
 
-/// Gives a new storage, whose size_bytes is set, memory from the home's pool. `reservation` may be
-/// NULL.
+/// Names a place in the program for the pool's sites, from two numbers that tell it from others.
+static inline uint64_t berth_site_mix(uint64_t a, uint64_t b) {
+    const uint64_t mixed = (a * UINT64_C(0x9E3779B97F4A7C15) ^ b) * UINT64_C(0xD6E8FEB86659FD93);
+    const uint64_t site = mixed ^ mixed >> 32;
+    return site != 0 ? site : 1;
+}
+/// The site of `bytes` taken now, where no step tells more: what the context is doing, and about
+/// how much it takes for that.
+static inline uint64_t berth_home_site(const berth_home* home, uint64_t bytes) {
+    return berth_site_mix((uint64_t)(uintptr_t)home->doing, berth_asked_class(bytes));
+}
+
+/// Gives a new storage, whose size_bytes is set, memory from the home's pool. `site` as of a
+/// berth_pool_request; `reservation` may be NULL.
 /// Errors: as of berth_pool_take.
 BERTH_NODISCARD berth_status berth_storage_take_from_pool(berth_home* home,
                                                           berth_storage* storage,
+                                                          uint64_t site,
                                                           berth_reservation* reservation);
 
 /// Gives one reference back while `locked`'s lock is held.
