@@ -102,6 +102,9 @@ typedef enum berth_option_type {
       "allocations do not wait for it")                                                            \
     X(HUGE, WORD, "madvise", 0, 0, "", BERTH_WORDS_TEXT(BERTH_HUGE_WORDS),                         \
       "huge pages of the CPU device: none, asked for, or from the system's reserve")               \
+    X(NUMA, TEXT, "auto", 0, 0, "", "auto, off, local, interleave, bind:N",                        \
+      "memory nodes of the CPU device where there are several: interleaved if several threads "    \
+      "compute, as the process was started, that of the thread that maps, all in turn, or node N") \
     X(BATCH_INVARIANT, BOOL, "1", 0, 1, "", "",                                                    \
       "each row of a result has the same bits for every batch size and thread count")              \
     X(POISON, WORD, "off", 0, 0, "", BERTH_WORDS_TEXT(BERTH_POISON_WORDS),                         \

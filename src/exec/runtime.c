@@ -53,9 +53,14 @@ static berth_status create_device(berth_runtime* runtime, const berth_options* o
         const long cores = sysconf(_SC_NPROCESSORS_ONLN);
         threads = cores > 0 ? (uint64_t)cores : 1;
     }
+    berth_numa_choice numa;
+    const berth_status status =
+        berth_numa_parse(berth_options_text(options, BERTH_OPTION_NUMA), &numa);
+    if (status != BERTH_OK) return berth_fail_prefix(status, "BERTH_NUMA");
     const berth_cpu_options cpu = {
         .threads = (uint32_t)threads,
         .huge = (berth_huge_pages)berth_options_word(options, BERTH_OPTION_HUGE),
+        .numa = numa,
     };
     return berth_cpu_device_create(runtime->host, &cpu, &runtime->device);
 }

@@ -27,11 +27,13 @@ typedef struct fixture {
 } fixture;
 
 static berth_status create_cpu(const berth_host* host, berth_device** out_device) {
-    return berth_cpu_device_create(host, &(berth_cpu_options){2, BERTH_HUGE_MADVISE}, out_device);
+    return berth_cpu_device_create(
+        host, &(berth_cpu_options){.threads = 2, .huge = BERTH_HUGE_MADVISE}, out_device);
 }
 
 static berth_status create_cpu_small_pages(const berth_host* host, berth_device** out_device) {
-    return berth_cpu_device_create(host, &(berth_cpu_options){1, BERTH_HUGE_OFF}, out_device);
+    return berth_cpu_device_create(
+        host, &(berth_cpu_options){.threads = 1, .huge = BERTH_HUGE_OFF}, out_device);
 }
 
 static berth_status create_sim(const berth_host* host, berth_device** out_device) {

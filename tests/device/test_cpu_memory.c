@@ -23,7 +23,10 @@ static int set_up(void** state) {
     static fixture f;
     f = (fixture){.device = {.host = berth_host_default(), .granule_bytes = GRANULE}};
     *state = &f;
-    return berth_cpu_memory_init(&f.memory, BERTH_HUGE_MADVISE) == BERTH_OK ? 0 : 1;
+    return berth_cpu_memory_init(
+               &f.memory, BERTH_HUGE_MADVISE, &(berth_numa){.is_placing = false}) == BERTH_OK
+               ? 0
+               : 1;
 }
 
 static int tear_down(void** state) {

@@ -7,12 +7,15 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <linux/mempolicy.h>
+
+#include "device/cpu/cpu_numa.h"
 #include "device/cpu/cpu_system.h"
 
 #define MIB (1ull << 20)
 
 static char root[64];
-static char proc[80], cgroup[80];
+static char proc[80], cgroup[80], nodes[80];
 static berth_cpu_files files;
 
 /// Writes `text` to `name` below the root, with the folders on the way.
@@ -36,7 +39,8 @@ static int set_up(void** state) {
     if (mkdtemp(root) == NULL) return 1;
     (void)snprintf(proc, sizeof proc, "%s/proc", root);
     (void)snprintf(cgroup, sizeof cgroup, "%s/cgroup", root);
-    files = (berth_cpu_files){proc, cgroup};
+    (void)snprintf(nodes, sizeof nodes, "%s/node", root);
+    files = (berth_cpu_files){.proc = proc, .cgroup = cgroup, .nodes = nodes};
     put("proc/meminfo",
         "MemTotal:       1048576 kB\nMemFree:   1000 kB\n"
         "MemAvailable:    524288 kB\nSwapTotal: 0 kB\n");
@@ -151,11 +155,100 @@ static void mappings_are_the_lines_of_their_file(void** state) {
     assert_in_range(berth_cpu_count_mappings(NULL), 10, 65530);
 }
 
+/// A machine with memory on nodes 0, 1 and 8, of which the process may use 0 and 1.
+static void put_two_nodes(void) {
+    put("node/has_memory", "0-1,8\n");
+    put("proc/self/status", "Name:\tprogram\nMems_allowed:\t03\nMems_allowed_list:\t0-1\n");
+}
+
+static void nodes_are_those_with_memory_that_the_process_may_use(void** state) {
+    (void)state;
+    assert_int_equal(berth_cpu_query_nodes(&files), 1); // nothing can be read
+    put("node/has_memory", "0\n");
+    assert_int_equal(berth_cpu_query_nodes(&files), 1);
+    put_two_nodes();
+    assert_int_equal(berth_cpu_query_nodes(&files), 3);
+    put("proc/self/status", "Mems_allowed_list:\t1-70\n");
+    assert_int_equal(berth_cpu_query_nodes(&files), 2 + 256);
+    put("node/has_memory", "none\n");
+    assert_int_equal(berth_cpu_query_nodes(&files), 1);
+}
+
+static void the_memory_of_a_node_is_read_from_its_own_file(void** state) {
+    (void)state;
+    uint64_t total, available;
+    assert_fails(
+        berth_cpu_query_node_memory(&files, 1, &total, &available), BERTH_ERR_DEVICE, "node 1");
+    put("node/node1/meminfo",
+        "Node 1 MemTotal:       4096 kB\nNode 1 MemFree:        1024 kB\n"
+        "Node 1 Inactive(file):    512 kB\n");
+    assert_ok(berth_cpu_query_node_memory(&files, 1, &total, &available));
+    assert_int_equal(total, 4096 * 1024);
+    assert_int_equal(available, 1536 * 1024);
+}
+
+static berth_numa decide(const char* text, uint32_t threads) {
+    berth_numa_choice choice;
+    berth_numa numa;
+    assert_ok(berth_numa_parse(text, &choice));
+    assert_ok(berth_numa_decide(&files, &choice, threads, &numa));
+    return numa;
+}
+
+static void with_one_node_there_is_nothing_to_place(void** state) {
+    (void)state;
+    static const char* const all[] = {"off", "auto", "local", "interleave", "bind:0"};
+    put("node/has_memory", "0\n");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        assert_false(decide(all[i], 8).is_placing);
+}
+
+static void with_two_nodes_each_policy_has_its_mode(void** state) {
+    (void)state;
+    put_two_nodes();
+    assert_false(decide("off", 8).is_placing);
+    assert_false(decide("auto", 1).is_placing); // one thread is near its own memory
+    const berth_numa several = decide("auto", 2), spread = decide("interleave", 1);
+    assert_true(several.is_placing && several.mode == MPOL_INTERLEAVE && several.nodes == 3);
+    assert_true(spread.is_placing && spread.mode == MPOL_INTERLEAVE && spread.nodes == 3);
+    const berth_numa local = decide("local", 8), bound = decide("bind:1", 8);
+    assert_true(local.is_placing && local.mode == MPOL_LOCAL && local.nodes == 0);
+    assert_true(bound.is_placing && bound.mode == MPOL_BIND && bound.nodes == 2);
+    assert_true(bound.is_strict && !local.is_strict && !spread.is_strict);
+}
+
+static void a_node_that_is_not_there_cannot_be_bound_to(void** state) {
+    (void)state;
+    put_two_nodes();
+    berth_numa_choice choice;
+    berth_numa numa;
+    assert_ok(berth_numa_parse("bind:8", &choice)); // there, but not for this process
+    assert_fails(
+        berth_numa_decide(&files, &choice, 1, &numa), BERTH_ERR_INVALID_ARGUMENT, "node 8");
+    assert_false(numa.is_placing);
+}
+
+static void what_is_no_policy_is_refused_with_what_is_one(void** state) {
+    (void)state;
+    static const char* const bad[] = {
+        "", "bind", "bind:", "bind:x", "bind:64", "bind:1x", "local "};
+    berth_numa_choice choice;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_fails(
+            berth_numa_parse(bad[i], &choice), BERTH_ERR_INVALID_ARGUMENT, "interleave, or bind:N");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(without_groups_the_machine_is_the_limit),
+        TEST(nodes_are_those_with_memory_that_the_process_may_use),
+        TEST(the_memory_of_a_node_is_read_from_its_own_file),
+        TEST(with_one_node_there_is_nothing_to_place),
+        TEST(with_two_nodes_each_policy_has_its_mode),
+        TEST(a_node_that_is_not_there_cannot_be_bound_to),
+        TEST(what_is_no_policy_is_refused_with_what_is_one),
         TEST(a_machine_that_cannot_be_read_is_an_error),
         TEST(a_group_of_version_2_limits_and_its_page_cache_is_free),
         TEST(a_group_further_up_limits_too),

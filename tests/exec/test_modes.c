@@ -182,6 +182,23 @@ static void keep_with_a_number_bounds_what_stays_mapped(void** state) {
     exec_kit_close(&kit);
 }
 
+static void nodes_to_place_memory_on_are_checked(void** state) {
+    (void)state;
+    static const char* const good[] = {"auto", "off", "local", "interleave"};
+    static const char* const bad[] = {"bind:63", "bind:", "everywhere"};
+    exec_kit kit;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; ++i) {
+        open_with(&kit, "numa", good[i]);
+        run_step(kit.ctx, 1000);
+        exec_kit_close(&kit);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+        const berth_option_setting setting = {"numa", bad[i]};
+        assert_fails(
+            exec_kit_open(&kit, NULL, &setting, 1), BERTH_ERR_INVALID_ARGUMENT, "BERTH_NUMA");
+    }
+}
+
 static void memory_may_be_a_share_of_the_device(void** state) {
     (void)state;
     static const struct {
@@ -415,6 +432,7 @@ int main(void) {
         cmocka_unit_test(a_row_has_the_same_bits_in_every_batch_and_on_every_team),
         cmocka_unit_test(without_batch_invariance_results_are_close),
         cmocka_unit_test(keep_with_a_number_bounds_what_stays_mapped),
+        cmocka_unit_test(nodes_to_place_memory_on_are_checked),
         cmocka_unit_test(memory_may_be_a_share_of_the_device),
         cmocka_unit_test(the_users_host_allocator_serves_metadata_and_no_tensor),
         cmocka_unit_test_setup_teardown(

@@ -28,8 +28,7 @@ static void destroy(berth_device* self) {
 }
 
 static berth_status query_memory(berth_device* self, uint64_t* out_total, uint64_t* out_available) {
-    (void)self;
-    return berth_cpu_query_memory(NULL, out_total, out_available);
+    return berth_cpu_memory_query(&cpu_device_of(self)->memory, out_total, out_available);
 }
 
 static berth_status space_reserve(berth_device* self, uint64_t size, berth_space** out_space) {
@@ -166,6 +165,8 @@ berth_status berth_cpu_device_create(const berth_host* host,
                                      const berth_cpu_options* options,
                                      berth_device** out_device) {
     *out_device = NULL;
+    berth_numa numa;
+    BERTH_TRY(berth_numa_decide(NULL, &options->numa, options->threads, &numa));
     cpu_device* made = berth_host_calloc(host, 1, sizeof *made);
     if (made == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for the CPU device");
     made->device = (berth_device){
@@ -176,7 +177,7 @@ berth_status berth_cpu_device_create(const berth_host* host,
         .kind = BERTH_DEVICE_CPU,
         .granule_bytes = BERTH_CPU_GRANULE_BYTES,
     };
-    berth_status status = berth_cpu_memory_init(&made->memory, options->huge);
+    berth_status status = berth_cpu_memory_init(&made->memory, options->huge, &numa);
     if (status != BERTH_OK) {
         berth_host_free(host, made);
         return status;

@@ -3,6 +3,7 @@
 #ifndef BERTH_DEVICE_CPU_DEVICE_H
 #define BERTH_DEVICE_CPU_DEVICE_H
 
+#include "device/cpu/cpu_numa.h"
 #include "device/device.h"
 
 typedef enum berth_huge_pages {
@@ -14,10 +15,12 @@ typedef enum berth_huge_pages {
 typedef struct berth_cpu_options {
     uint32_t threads; ///< >= 1, the calling thread included
     berth_huge_pages huge;
+    berth_numa_choice numa;
 } berth_cpu_options;
 
 /// Creates the CPU device.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE (a thread cannot be started).
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_DEVICE (a thread cannot be started),
+///         BERTH_ERR_INVALID_ARGUMENT (no such memory node).
 BERTH_NODISCARD berth_status berth_cpu_device_create(const berth_host* host,
                                                      const berth_cpu_options* options,
                                                      berth_device** out_device);

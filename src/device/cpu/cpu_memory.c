@@ -11,15 +11,13 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/raw_memory.h"
 #include "device/cpu/cpu_system.h"
 
 // Newer than the oldest headers this compiles with.
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
 #endif
 #ifndef MAP_HUGE_2MB
 #define MAP_HUGE_2MB (21 << 26)
@@ -85,6 +83,18 @@ static berth_status add_mappings(berth_cpu_memory* memory, uint64_t added) {
 
 // --- Populating ---------------------------------------------------------------------------------
 
+berth_status berth_cpu_memory_query(const berth_cpu_memory* memory,
+                                    uint64_t* out_total,
+                                    uint64_t* out_available) {
+    BERTH_TRY(berth_cpu_query_memory(NULL, out_total, out_available));
+    if (!memory->numa.is_strict) return BERTH_OK;
+    uint64_t total, available;
+    BERTH_TRY(berth_cpu_query_node_memory(NULL, memory->numa.node, &total, &available));
+    if (total < *out_total) *out_total = total;
+    if (available < *out_available) *out_available = available;
+    return BERTH_OK;
+}
+
 /// Refuses what the system does not have: populating more than a control group allows kills the
 /// process. Reading the system's files costs as much as a granule, so their answer is used for a
 /// while.
@@ -94,7 +104,7 @@ static berth_status check_system_memory(berth_cpu_memory* memory, uint64_t size)
         return BERTH_OK;
     }
     uint64_t total, available;
-    if (berth_cpu_query_memory(NULL, &total, &available) != BERTH_OK) return BERTH_OK;
+    if (berth_cpu_memory_query(memory, &total, &available) != BERTH_OK) return BERTH_OK;
     if (available < SYSTEM_MARGIN || available - SYSTEM_MARGIN < size)
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
                           "%llu bytes are needed, the system has %llu left",
@@ -104,66 +114,110 @@ static berth_status check_system_memory(berth_cpu_memory* memory, uint64_t size)
     return BERTH_OK;
 }
 
+/// Sees to it that what is populated in a range from now on lies where it should.
+static berth_status place_range(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
+    const berth_numa* numa = &memory->numa;
+    if (!numa->is_placing) return BERTH_OK;
+    const int error = memory->calls->place(base, size, numa->mode, numa->nodes);
+    if (error == 0) return BERTH_OK;
+    if (numa->is_strict)
+        return berth_fail(BERTH_ERR_DEVICE,
+                          "binding %llu bytes to memory node %u failed: %s",
+                          (unsigned long long)size,
+                          (unsigned)numa->node,
+                          strerror(error));
+    berth_log_once(BERTH_LOG_WARN,
+                   "memory lies where the system puts it, not as BERTH_NUMA says: %s",
+                   strerror(error));
+    return BERTH_OK;
+}
+
+static int huge_flags(const berth_cpu_memory* memory) {
+    return memory->huge == BERTH_HUGE_HUGETLB ? MAP_HUGETLB | MAP_HUGE_2MB : 0;
+}
+
+static void advise_huge(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
+    if (memory->huge == BERTH_HUGE_HUGETLB) return;
+    const int advice = memory->huge == BERTH_HUGE_OFF ? MADV_NOHUGEPAGE : MADV_HUGEPAGE;
+    (void)memory->calls->advise(base, size, advice);
+}
+
+/// Puts a fresh mapping without access in place of a range.
+static int replace_mapping(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
+    void* at = base;
+    const int error = memory->calls->reserve(&at, size, huge_flags(memory));
+    if (error != 0) return error;
+    advise_huge(memory, base, size);
+    // where it must not fail it is tried again before anything is populated
+    (void)!place_range(memory, base, size);
+    return 0;
+}
+
 /// Takes the memory of [base, base + size) back and the access away. Without a mapping to spare,
-/// the access stays; what is given back is given back.
-static void close_granules(const berth_cpu_memory* memory,
-                           unsigned char* base,
-                           size_t size,
-                           bool moved) {
-    if (moved && mmap(base,
-                      size,
-                      PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                      -1,
-                      0) != MAP_FAILED) {
-        if (memory->huge == BERTH_HUGE_MADVISE) (void)madvise(base, size, MADV_HUGEPAGE);
-        return;
+/// the access stays; what is given back is given back. On an error nothing is.
+static int close_granules(const berth_cpu_memory* memory,
+                          unsigned char* base,
+                          size_t size,
+                          bool moved) {
+    if (moved && replace_mapping(memory, base, size) == 0) return 0;
+    const int error = memory->calls->advise(base, size, MADV_DONTNEED);
+    if (error == 0) {
+        (void)memory->calls->protect(base, size, PROT_NONE);
+        return 0;
     }
-    (void)madvise(base, size, MADV_DONTNEED);
-    (void)mprotect(base, size, PROT_NONE);
+    // what the process has locked (mlockall) goes with its mapping only
+    return moved ? error : replace_mapping(memory, base, size);
 }
 
 static berth_status populate(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
-    if (mprotect(base, size, PROT_READ | PROT_WRITE) != 0)
-        return no_memory("opening a range", size, errno);
-    int error;
+    if (memory->numa.is_strict) BERTH_TRY(place_range(memory, base, size));
+    int error = memory->calls->protect(base, size, PROT_READ | PROT_WRITE);
+    if (error != 0) {
+        (void)memory->calls->protect(base, size, PROT_NONE); // a part may be open
+        return no_memory("opening a range", size, error);
+    }
     do {
-        error = madvise(base, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+        error = memory->calls->advise(base, size, MADV_POPULATE_WRITE);
     } while (error == EINTR || error == EAGAIN);
     if (error == EINVAL && memory->huge != BERTH_HUGE_HUGETLB) { // an older kernel
         berth_raw_fill(base, 0, size);
         return BERTH_OK;
     }
     if (error == 0) return BERTH_OK;
-    close_granules(memory, base, size, false);
+    (void)close_granules(memory, base, size, false);
     return no_memory("populating a range", size, error);
 }
 
 // --- Entries ------------------------------------------------------------------------------------
 
 /// True if the kernel moves page tables and leaves the source mapped, tried on one page.
-static bool try_moving_pages(void) {
+static bool try_moving_pages(const berth_cpu_calls* calls) {
     const long page = sysconf(_SC_PAGESIZE);
     if (page <= 0) return false;
     const size_t size = (size_t)page;
-    unsigned char* pair =
-        mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pair == MAP_FAILED) return false;
-    pair[0] = 1;
-    const bool moved =
-        mremap(pair, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, pair + size) !=
-        MAP_FAILED;
-    const bool works = moved && pair[size] == 1;
-    (void)munmap(pair, 2 * size);
+    void* at = NULL;
+    if (calls->reserve(&at, 2 * size, 0) != 0) return false;
+    unsigned char* pair = at;
+    bool works = false;
+    if (calls->protect(pair, 2 * size, PROT_READ | PROT_WRITE) == 0) {
+        pair[0] = 1;
+        works = calls->move(pair, size, pair + size) == 0 && pair[size] == 1;
+    }
+    (void)calls->unmap(pair, 2 * size);
     return works;
 }
 
-berth_status berth_cpu_memory_init(berth_cpu_memory* memory, berth_huge_pages huge) {
+berth_status berth_cpu_memory_init(berth_cpu_memory* memory,
+                                   berth_huge_pages huge,
+                                   const berth_numa* numa) {
+    const berth_cpu_calls* calls = &berth_cpu_system_calls;
     *memory = (berth_cpu_memory){
+        .calls = calls,
         .huge = huge,
+        .numa = *numa,
         // With small pages a move is slower than a copy once the memory is touched again; pages of
         // the huge page reserve cannot be moved this way.
-        .can_move_pages = huge == BERTH_HUGE_MADVISE && try_moving_pages(),
+        .can_move_pages = huge == BERTH_HUGE_MADVISE && try_moving_pages(calls),
         .mapping_limit = berth_cpu_query_mapping_limit(NULL) / 2,
         .mapping_count = berth_cpu_count_mappings(NULL),
     };
@@ -175,18 +229,23 @@ void berth_cpu_memory_fini(berth_cpu_memory* memory) { berth_mutex_fini(&memory-
 /// Gives all parts of a range one common ancestor of page bookkeeping, so that the kernel joins
 /// neighbours again after they were opened and closed apart. The page that is touched for it lies
 /// in the slack behind the range: where it has been, no huge page can be populated. Failing costs
-/// only mappings.
-static void share_page_bookkeeping(unsigned char* base, size_t size) {
-    if (mprotect(base, size + PAGE_BYTES, PROT_READ | PROT_WRITE) != 0) return;
-    (void)madvise(base + size, PAGE_BYTES, MADV_POPULATE_WRITE);
-    (void)madvise(base + size, PAGE_BYTES, MADV_DONTNEED);
-    (void)mprotect(base, size + PAGE_BYTES, PROT_NONE);
+/// only mappings, but for taking the access away again.
+static int share_page_bookkeeping(const berth_cpu_calls* calls, unsigned char* base, size_t size) {
+    if (calls->protect(base, size + PAGE_BYTES, PROT_READ | PROT_WRITE) != 0) return 0;
+    (void)calls->advise(base + size, PAGE_BYTES, MADV_POPULATE_WRITE);
+    (void)calls->advise(base + size, PAGE_BYTES, MADV_DONTNEED);
+    return calls->protect(base, size + PAGE_BYTES, PROT_NONE);
 }
 
-static void advise_space(const berth_cpu_memory* memory, unsigned char* base, size_t size) {
-    if (memory->huge == BERTH_HUGE_HUGETLB) return;
-    share_page_bookkeeping(base, size);
-    (void)madvise(base, size, memory->huge == BERTH_HUGE_OFF ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+static berth_status prepare_space(const berth_cpu_memory* memory,
+                                  unsigned char* base,
+                                  size_t size) {
+    if (memory->huge != BERTH_HUGE_HUGETLB) {
+        const int error = share_page_bookkeeping(memory->calls, base, size);
+        if (error != 0) return no_memory("closing addresses", size, error);
+        advise_huge(memory, base, size);
+    }
+    return place_range(memory, base, size);
 }
 
 static berth_status reserve_addresses(const berth_cpu_memory* memory,
@@ -197,15 +256,16 @@ static berth_status reserve_addresses(const berth_cpu_memory* memory,
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
                           "%llu bytes of addresses cannot be reserved",
                           (unsigned long long)size);
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    if (memory->huge == BERTH_HUGE_HUGETLB) flags |= MAP_HUGETLB | MAP_HUGE_2MB;
-    unsigned char* at = mmap(NULL, (size_t)with_slack, PROT_NONE, flags, -1, 0);
-    if (at == MAP_FAILED) return no_memory("reserving addresses", with_slack, errno);
+    void* at = NULL;
+    const int error = memory->calls->reserve(&at, (size_t)with_slack, huge_flags(memory));
+    if (error != 0) return no_memory("reserving addresses", with_slack, error);
     space->reserved = at;
     space->reserved_bytes = (size_t)with_slack;
     const uintptr_t misaligned = (uintptr_t)at & (GRANULE - 1);
-    space->space.base = at + (misaligned == 0 ? 0 : GRANULE - misaligned);
-    return BERTH_OK;
+    space->space.base = space->reserved + (misaligned == 0 ? 0 : GRANULE - misaligned);
+    const berth_status status = prepare_space(memory, space->space.base, (size_t)size);
+    if (status != BERTH_OK) (void)memory->calls->unmap(at, (size_t)with_slack);
+    return status;
 }
 
 static void link_space(cpu_space* space) {
@@ -254,7 +314,6 @@ berth_status berth_cpu_space_reserve(berth_cpu_memory* memory,
         berth_host_free(device->host, made);
         return status;
     }
-    advise_space(memory, made->space.base, (size_t)size);
     link_space(made);
     *out_space = &made->space;
     return BERTH_OK;
@@ -264,7 +323,7 @@ void berth_cpu_space_release(berth_space* space) {
     cpu_space* released = cpu_space_of(space);
     BERTH_CHECK(2, states_are(released, 0, space->size_bytes, false));
     unlink_space(released);
-    (void)munmap(released->reserved, released->reserved_bytes);
+    (void)released->memory->calls->unmap(released->reserved, released->reserved_bytes);
     berth_host_free(space->device->host, released);
 }
 
@@ -303,6 +362,13 @@ berth_status berth_cpu_space_map(berth_cpu_memory* memory,
     return status;
 }
 
+static berth_status not_closed(uint64_t size, int error) {
+    return berth_fail(BERTH_ERR_DEVICE,
+                      "giving %llu bytes back failed: %s",
+                      (unsigned long long)size,
+                      strerror(error));
+}
+
 static bool has_moved(const cpu_space* space, uint64_t offset, uint64_t size) {
     return memchr(space->states + offset / GRANULE, MOVED, size / GRANULE) != NULL;
 }
@@ -317,41 +383,60 @@ berth_status berth_cpu_space_unmap(berth_cpu_memory* memory,
     memory->mapping_count += 2; // memory is given back whatever the limit of ours says
     const bool moved = has_moved(source, offset, size);
     berth_mutex_unlock(&memory->lock);
-    close_granules(memory, space->base + offset, (size_t)size, moved);
+    const int error = close_granules(memory, space->base + offset, (size_t)size, moved);
+    if (error != 0) return not_closed(size, error);
     set_states_locked(memory, source, offset, size, CLOSED);
     return BERTH_OK;
 }
 
 /// Moves the page tables of granules one by one, as many as will; returns the bytes moved. The
 /// sources stay open, without memory.
-static uint64_t move_pages(unsigned char* from, unsigned char* to, uint64_t size) {
+static uint64_t move_pages(const berth_cpu_memory* memory,
+                           unsigned char* from,
+                           unsigned char* to,
+                           uint64_t size) {
     uint64_t moved = 0;
-    while (moved < size && mremap(from + moved,
-                                  GRANULE,
-                                  GRANULE,
-                                  MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
-                                  to + moved) != MAP_FAILED)
+    while (moved < size && memory->calls->move(from + moved, GRANULE, to + moved) == 0)
         moved += GRANULE;
     return moved;
 }
 
-/// After a move that stopped at `moved` bytes of `size`: what was moved goes back the same way, for
-/// which the mappings are there.
-static void undo_move(berth_cpu_memory* memory,
-                      cpu_space* source,
-                      uint64_t from,
-                      cpu_space* target,
-                      uint64_t to,
-                      uint64_t size,
-                      uint64_t moved) {
-    unsigned char* to_base = target->space.base + to;
-    const uint64_t back = move_pages(to_base, source->space.base + from, moved);
-    BERTH_CHECK(1, back == moved);
-    if (moved > 0) close_granules(memory, to_base, (size_t)moved, true);
+/// A remap under way: the first `moved` bytes by page tables, the rest by a copy.
+typedef struct transfer {
+    cpu_space* source;
+    cpu_space* target;
+    uint64_t from;
+    uint64_t to;
+    uint64_t size;
+    uint64_t moved;
+} transfer;
+
+/// Takes back a transfer that failed: what was moved goes back the same way, for which the mappings
+/// are there; of what was copied the source still has all.
+static void undo(berth_cpu_memory* memory, const transfer* t) {
+    unsigned char* to_base = t->target->space.base + t->to;
+    const uint64_t back = move_pages(memory, to_base, t->source->space.base + t->from, t->moved);
+    BERTH_CHECK(1, back == t->moved);
+    if (t->moved > 0) (void)close_granules(memory, to_base, (size_t)t->moved, true);
     berth_mutex_lock(&memory->lock);
-    set_states(target, to, size, CLOSED);
-    set_states(source, from, moved, MOVED);
+    set_states(t->target, t->to, t->size, CLOSED);
+    set_states(t->source, t->from, t->moved, MOVED);
     berth_mutex_unlock(&memory->lock);
+}
+
+/// Copies what was not moved, and closes the source.
+static berth_status finish(berth_cpu_memory* memory, const transfer* t, bool source_moved) {
+    unsigned char* from_base = t->source->space.base + t->from;
+    unsigned char* to_base = t->target->space.base + t->to;
+    const size_t rest = (size_t)(t->size - t->moved);
+    if (rest > 0) {
+        BERTH_TRY(populate(memory, to_base + t->moved, rest));
+        berth_raw_copy(to_base + t->moved, from_base + t->moved, rest);
+    }
+    const int error = close_granules(memory, from_base, (size_t)t->size, source_moved);
+    if (error == 0 || rest == 0) return BERTH_OK; // where all was moved nothing is there
+    (void)close_granules(memory, to_base + t->moved, rest, false);
+    return not_closed(t->size, error);
 }
 
 berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
@@ -360,33 +445,29 @@ berth_status berth_cpu_space_remap(berth_cpu_memory* memory,
                                    berth_space* to_space,
                                    uint64_t to,
                                    uint64_t size) {
-    cpu_space* source = cpu_space_of(from_space);
-    cpu_space* target = cpu_space_of(to_space);
-    unsigned char* from_base = from_space->base + from;
-    unsigned char* to_base = to_space->base + to;
-
+    transfer t = {.source = cpu_space_of(from_space),
+                  .target = cpu_space_of(to_space),
+                  .from = from,
+                  .to = to,
+                  .size = size};
     berth_mutex_lock(&memory->lock);
-    BERTH_CHECK(2, states_are(source, from, size, true) && states_are(target, to, size, false));
+    BERTH_CHECK(2, states_are(t.source, from, size, true) && states_are(t.target, to, size, false));
     berth_status status = add_mappings(memory, size / GRANULE + 4);
-    if (status == BERTH_OK) set_states(target, to, size, MOVED);
-    const bool source_moved = has_moved(source, from, size);
+    if (status == BERTH_OK) set_states(t.target, to, size, MOVED);
+    const bool source_moved = has_moved(t.source, from, size);
     berth_mutex_unlock(&memory->lock);
     if (status != BERTH_OK) return status;
 
-    const uint64_t moved = memory->can_move_pages ? move_pages(from_base, to_base, size) : 0;
-    const uint64_t rest = size - moved;
-    if (rest > 0) {
-        status = populate(memory, to_base + moved, (size_t)rest);
-        if (status != BERTH_OK) {
-            undo_move(memory, source, from, target, to, size, moved);
-            return status;
-        }
-        berth_raw_copy(to_base + moved, from_base + moved, (size_t)rest);
+    if (memory->can_move_pages)
+        t.moved = move_pages(memory, from_space->base + from, to_space->base + to, size);
+    status = finish(memory, &t, source_moved);
+    if (status != BERTH_OK) {
+        undo(memory, &t);
+        return status;
     }
-    close_granules(memory, from_base, (size_t)size, source_moved);
     berth_mutex_lock(&memory->lock);
-    set_states(target, to + moved, rest, OPEN);
-    set_states(source, from, size, CLOSED);
+    set_states(t.target, to + t.moved, size - t.moved, OPEN);
+    set_states(t.source, from, size, CLOSED);
     berth_mutex_unlock(&memory->lock);
     return BERTH_OK;
 }

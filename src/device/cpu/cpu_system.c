@@ -25,6 +25,10 @@ static const char* cgroup_of(const berth_cpu_files* files) {
     return files != NULL && files->cgroup != NULL ? files->cgroup : "/sys/fs/cgroup";
 }
 
+static const char* nodes_of(const berth_cpu_files* files) {
+    return files != NULL && files->nodes != NULL ? files->nodes : "/sys/devices/system/node";
+}
+
 /// Opens the file `folder`/`name`; negative if that fails.
 static int open_file(const char* folder, const char* name) {
     char path[PATH_BYTES];
@@ -232,6 +236,60 @@ uint32_t berth_cpu_query_cores(const berth_cpu_files* files) {
     for (size_t i = 0; i < sizeof cpu_hierarchies / sizeof cpu_hierarchies[0]; i++)
         visit_groups(files, &cpu_hierarchies[i], apply_cpu_limit, &cores);
     return cores == 0 ? 1 : cores;
+}
+
+/// The numbers below 64 of a list such as "0-3,8", as bits.
+static uint64_t parse_list(const char* text) {
+    uint64_t bits = 0;
+    while (*text >= '0' && *text <= '9') {
+        char* end;
+        const uint64_t first = strtoull(text, &end, 10);
+        uint64_t last = first;
+        if (*end == '-') last = strtoull(end + 1, &end, 10);
+        for (uint64_t i = first; i <= last && i < 64; i++)
+            bits |= UINT64_C(1) << i;
+        if (*end != ',') break;
+        text = end + 1;
+    }
+    return bits;
+}
+
+/// Those that the process's memory is confined to; all if that cannot be read.
+static uint64_t allowed_nodes(const berth_cpu_files* files) {
+    static const char key[] = "Mems_allowed_list:";
+    char text[FILE_BYTES];
+    if (!read_file(proc_of(files), "self/status", text, sizeof text)) return UINT64_MAX;
+    const char* line = strstr(text, key);
+    if (line == NULL) return UINT64_MAX;
+    line += sizeof key - 1;
+    return parse_list(line + strspn(line, " \t"));
+}
+
+uint64_t berth_cpu_query_nodes(const berth_cpu_files* files) {
+    char text[256];
+    if (!read_file(nodes_of(files), "has_memory", text, sizeof text)) return 1;
+    const uint64_t nodes = parse_list(text) & allowed_nodes(files);
+    return nodes != 0 ? nodes : 1;
+}
+
+berth_status berth_cpu_query_node_memory(const berth_cpu_files* files,
+                                         uint32_t node,
+                                         uint64_t* out_total,
+                                         uint64_t* out_available) {
+    char name[32], key[3][32], text[FILE_BYTES];
+    uint64_t kib[3];
+    static const char* const fields[3] = {"MemTotal:", "MemFree:", "Inactive(file):"};
+    (void)snprintf(name, sizeof name, "node%u/meminfo", (unsigned)node);
+    bool found = read_file(nodes_of(files), name, text, sizeof text);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(key[i], sizeof key[i], "Node %u %s", (unsigned)node, fields[i]);
+        found = found && find_number(text, key[i], &kib[i]);
+    }
+    *out_total = found ? kib[0] * 1024 : 0;
+    *out_available = found ? (kib[1] + kib[2]) * 1024 : 0;
+    if (found) return BERTH_OK;
+    return berth_fail(
+        BERTH_ERR_DEVICE, "the memory of node %u cannot be read from %s", (unsigned)node, name);
 }
 
 uint64_t berth_cpu_query_mapping_limit(const berth_cpu_files* files) {

@@ -6,10 +6,12 @@
 
 #include "berth/status.h"
 
-/// Where the system's files are; NULL entries mean /proc and /sys/fs/cgroup. Tests give their own.
+/// Where the system's files are; NULL entries mean /proc, /sys/fs/cgroup and
+/// /sys/devices/system/node. Tests give their own.
 typedef struct berth_cpu_files {
     const char* proc;
     const char* cgroup;
+    const char* nodes;
 } berth_cpu_files;
 
 /// Bytes of memory that this process may use in all and now: of the machine and of every memory
@@ -23,6 +25,16 @@ BERTH_NODISCARD berth_status berth_cpu_query_memory(const berth_cpu_files* files
 /// Cores that this process may use: its affinity mask, and the CPU quota of its cgroups rounded up.
 /// At least 1.
 uint32_t berth_cpu_query_cores(const berth_cpu_files* files);
+
+/// The memory nodes that this process may use, as bits; of more than 64 the first. At least node 0.
+uint64_t berth_cpu_query_nodes(const berth_cpu_files* files);
+
+/// Bytes of memory of one node in all and now, as berth_cpu_query_memory.
+/// Errors: BERTH_ERR_DEVICE if it cannot be read.
+BERTH_NODISCARD berth_status berth_cpu_query_node_memory(const berth_cpu_files* files,
+                                                         uint32_t node,
+                                                         uint64_t* out_total,
+                                                         uint64_t* out_available);
 
 /// The number of mappings that the system allows a process.
 uint64_t berth_cpu_query_mapping_limit(const berth_cpu_files* files);
