@@ -49,6 +49,12 @@ static kept decide(const berth_context* context, uint64_t epoch) {
     };
 }
 
+/// Trims a pool whose guard is held.
+static void trim_pool(berth_pool* pool, uint64_t keep_bytes, bool may_block) {
+    berth_pool_flush_front(pool);
+    berth_pool_trim(pool, keep_bytes, may_block);
+}
+
 /// BERTH_KEEP=auto at a step's end.
 static void keep_recent_use(berth_context* context) {
     const berth_runtime* runtime = context->runtime;
@@ -62,7 +68,7 @@ static void keep_recent_use(berth_context* context) {
         keep = decide(context, epoch);
     }
     berth_arena_trim(context->home.arena, keep.frames_bytes, false);
-    berth_pool_trim(context->home.pool, keep.pool_bytes, false);
+    trim_pool(context->home.pool, keep.pool_bytes, false);
 }
 
 void berth_context_keep(berth_context* context) {
@@ -75,11 +81,11 @@ void berth_context_keep(berth_context* context) {
         break;
     case BERTH_KEEP_NONE:
         berth_arena_trim(home->arena, 0, true);
-        berth_pool_trim(home->pool, 0, true);
+        trim_pool(home->pool, 0, true);
         break;
     case BERTH_KEEP_BYTES:
         berth_arena_trim(home->arena, context->runtime->keep_bytes, false);
-        berth_pool_trim(home->pool, context->runtime->keep_bytes, false);
+        trim_pool(home->pool, context->runtime->keep_bytes, false);
         break;
     }
 }
@@ -89,6 +95,7 @@ berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_byte
     const uint64_t epoch = current_epoch(context->runtime);
     // whoever is in an op now comes to a step's end, or is idle at another time
     if (!berth_home_try_visit(home)) return BERTH_KEEP_AGEING;
+    berth_pool_flush_front(home->pool);
     note_use(context, epoch, 0);
     const kept keep = decide(context, epoch);
     berth_home_end_visit(home);

@@ -298,6 +298,7 @@ static void continue_survey(berth_compactor* compactor, slice* now) {
 }
 
 static void run_slice(berth_compactor* compactor, const berth_compact_budget* budget) {
+    berth_pool_flush_front(compactor->pool); // what is in there would stay where it is
     slice now = begin_slice(budget, is_asked(compactor));
     if (compactor->stage == BERTH_COMPACT_SURVEY) continue_survey(compactor, &now);
     if (compactor->stage == BERTH_COMPACT_EMPTY) empty_victims(compactor, &now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool's face: small blocks from slabs, all others from extents by best fit, large ones on
-// whole granules. Common takes and gives are a few loads and stores under one lock.
+// whole granules. Common takes and gives are a few loads and stores in the front.
 #include "memory/pool.h"
 
 #include "base/checked.h"
@@ -24,77 +24,99 @@ void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size) {
 
 /// Mapped bytes in no block.
 static uint64_t idle_bytes(const berth_pool* pool) {
-    return pool->extents.bytes[BERTH_EXTENT_FREE] + pool->slabs.slab_bytes - pool->slabs.used_bytes;
+    return pool->extents.bytes[BERTH_EXTENT_FREE] + pool->slabs.slab_bytes -
+           pool->slabs.used_bytes + berth_front_query_bytes(&pool->front, &pool->slabs);
 }
 
-static uint64_t release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t limit_bytes) {
-    if (idle_bytes(pool) <= keep_bytes) return 0;
+/// Puts back what only waits to be used again: if the caller has entered, that of the front and the
+/// ring, too. The lock is held.
+static void put_in_order(berth_pool* pool, bool is_holder) {
+    if (is_holder) {
+        berth_pool_drain_remote(pool);
+        (void)berth_pool_empty_front(pool);
+    }
     berth_pool_flush_slabs(pool);
-    return berth_pool_release_pages(pool, keep_bytes, limit_bytes, false);
 }
 
 uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t limit_bytes) {
-    if (!berth_mutex_try_lock(pool->lock)) return 0;
-    const uint64_t given = release_idle(pool, keep_bytes, limit_bytes);
-    berth_mutex_unlock(pool->lock);
+    const bool is_holder = berth_pool_try_enter(pool);
+    const bool is_locked = berth_mutex_try_lock(pool->lock);
+    const bool has_some = is_locked && idle_bytes(pool) > keep_bytes;
+    if (has_some) put_in_order(pool, is_holder);
+    if (is_holder) berth_pool_leave(pool);
+    uint64_t given = 0;
+    if (has_some) given = berth_pool_release_pages(pool, keep_bytes, limit_bytes, false);
+    if (is_locked) berth_mutex_unlock(pool->lock);
     return given;
 }
 
 static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
     (void)climber;
     berth_pool* pool = self;
-    if (!berth_mutex_try_lock(pool->lock)) return 0;
-    const uint64_t given = release_idle(pool, 0, wanted_bytes);
+    const uint64_t given = berth_pool_release_idle(pool, 0, wanted_bytes);
+    if (given == 0) return 0;
+    berth_mutex_lock(pool->lock);
     pool->asked.reclaimed_bytes += given;
     berth_mutex_unlock(pool->lock);
     return given;
 }
 
-berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out_pool) {
-    *out_pool = NULL;
-    const berth_host* host = config->host;
-    berth_store* store = config->store;
-    const berth_device* device = berth_store_device(store);
-    berth_pool* pool = berth_host_calloc(host, 1, sizeof *pool);
-    if (pool == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a pool");
-    berth_status status = berth_sites_init(&pool->sites, host);
-    if (status == BERTH_OK) status = berth_mutex_init(&pool->mutex);
-    if (status != BERTH_OK) {
-        berth_sites_fini(&pool->sites);
-        berth_host_free(host, pool);
-        return status;
-    }
-    pool->lock = &pool->mutex;
-    pool->host = host;
-    pool->account =
-        (berth_account){.store = store, .tenant = config->tenant, .owner = BERTH_OWNER_POOL};
+/// What a pool knows of its store and device from the beginning on.
+static void describe(berth_pool* pool, const berth_pool_config* config) {
+    const berth_device* device = berth_store_device(config->store);
+    berth_store_stats stats;
+    berth_store_query_stats(config->store, &stats);
+    pool->host = config->host;
+    pool->account = (berth_account){
+        .store = config->store, .tenant = config->tenant, .owner = BERTH_OWNER_POOL};
     pool->stream = config->stream;
     pool->guard = config->guard;
     pool->granule_bytes = device->granule_bytes;
-    berth_store_stats stats;
-    berth_store_query_stats(store, &stats);
     pool->capacity_bytes = stats.capacity_bytes;
     pool->is_async = berth_device_is_async(device);
     pool->can_remap = (device->ops->caps & BERTH_DEVICE_CAP_REMAP) != 0;
     pool->has_bypass = config->bypass != NULL;
     if (pool->has_bypass) pool->bypass = *config->bypass;
+}
+
+berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out_pool) {
+    *out_pool = NULL;
+    const berth_host* host = config->host;
+    berth_pool* pool = berth_host_calloc(host, 1, sizeof *pool);
+    if (pool == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a pool");
+    describe(pool, config);
     berth_extents_init(&pool->extents, host, pool->granule_bytes);
     berth_slabs_init(&pool->slabs, host, pool->granule_bytes);
+    berth_status status = berth_sites_init(&pool->sites, host);
+    if (status == BERTH_OK && !pool->has_bypass)
+        status = berth_front_init(
+            &pool->front, host, &pool->slabs, pool->granule_bytes, pool->capacity_bytes);
+    if (status != BERTH_OK) goto fail;
+    status = berth_mutex_init(&pool->mutex);
+    if (status != BERTH_OK) goto fail;
+    pool->lock = &pool->mutex;
     pool->reclaimer = (berth_reclaimer){.rung = BERTH_RUNG_TRIM,
                                         .tenant = config->tenant,
                                         .owner = BERTH_OWNER_POOL,
                                         .self = pool,
                                         .reclaim = reclaim};
-    berth_store_add_reclaimer(store, &pool->reclaimer);
+    berth_store_add_reclaimer(config->store, &pool->reclaimer);
     *out_pool = pool;
     return BERTH_OK;
+fail:
+    berth_front_fini(&pool->front, host);
+    berth_sites_fini(&pool->sites);
+    berth_host_free(host, pool);
+    return status;
 }
 
 void berth_pool_destroy(berth_pool* pool) {
     if (pool == NULL) return;
     berth_store_remove_reclaimer(pool->account.store, &pool->reclaimer);
     berth_mutex_lock(pool->lock);
-    BERTH_CHECK(2, pool->blocks == 0);
+    berth_pool_drain_remote(pool);
+    BERTH_CHECK(2, pool->takes == pool->gives);
+    (void)berth_pool_empty_front(pool);
     berth_pool_flush_slabs(pool);
     // Twice: what the device refused once it may accept now.
     berth_pool_release_pages(pool, 0, UINT64_MAX, true);
@@ -105,6 +127,8 @@ void berth_pool_destroy(berth_pool* pool) {
         berth_log_line(BERTH_LOG_ERROR,
                        "%" PRIu64 " bytes of a pool could not be given back and are lost",
                        pool->mapped_bytes);
+    berth_remote_fini(&pool->remote, pool->host);
+    berth_front_fini(&pool->front, pool->host);
     berth_pool_region_vec_fini(&pool->regions, pool->host);
     berth_slabs_fini(&pool->slabs);
     berth_extents_fini(&pool->extents);
@@ -127,20 +151,45 @@ static berth_status take_bypass(const berth_pool* pool, uint64_t size, berth_blo
         BERTH_ERR_OUT_OF_MEMORY, "the system's allocator has no %" PRIu64 " bytes", size);
 }
 
-static void count_take(berth_pool* pool, uint64_t size) {
-    pool->takes++;
-    pool->blocks++;
-    pool->requested_bytes += size;
-    if (pool->requested_bytes > pool->peak_requested_bytes)
-        pool->peak_requested_bytes = pool->requested_bytes;
-    const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
-    if (used > pool->recent_peak_bytes) pool->recent_peak_bytes = used;
+static inline void count_take(berth_pool* pool, uint64_t size) {
+    const uint64_t requested =
+        atomic_load_explicit(&pool->requested_bytes, memory_order_relaxed) + size;
+    berth_pool_count(&pool->takes, 1);
+    atomic_store_explicit(&pool->requested_bytes, requested, memory_order_relaxed);
+    if (requested > atomic_load_explicit(&pool->peak_requested_bytes, memory_order_relaxed))
+        atomic_store_explicit(&pool->peak_requested_bytes, requested, memory_order_relaxed);
 }
 
-static void count_give(berth_pool* pool, uint64_t size) {
-    BERTH_CHECK(1, pool->blocks > 0 && pool->requested_bytes >= size);
-    pool->blocks--;
-    pool->requested_bytes -= size;
+static inline uint32_t count_of_takes(const berth_pool* pool) {
+    return (uint32_t)atomic_load_explicit(&pool->takes, memory_order_relaxed);
+}
+
+/// Takes a block from the front; false if it has none that fits. Nothing is counted.
+static inline bool take_from_front(berth_pool* pool,
+                                   const berth_pool_request* request,
+                                   berth_block* block) {
+    uint64_t bytes = request->size_bytes;
+    if (bytes - 1 < pool->slabs.max_bytes) { // 0 bytes are none
+        berth_front_slot slot;
+        if (!berth_front_take_slot(&pool->front, berth_slabs_class_of(bytes), &slot)) return false;
+        if (request->movable != NULL)
+            berth_slabs_note(&pool->slabs, slot.handle >> 1, request->movable);
+        block->data = slot.data;
+        block->handle = slot.handle;
+        block->site = 0;
+        block->born = count_of_takes(pool);
+        return true;
+    }
+    if (bytes - 1 >= pool->front.largest_bytes) return false;
+    (void)berth_pool_shape(pool, &bytes);
+    const berth_life life = berth_pool_expect_life_in_front(pool, request->site);
+    berth_front_extent extent;
+    if (!berth_front_take_extent(&pool->front, bytes, life.believed, &extent)) return false;
+    berth_extents_at(&pool->extents, extent.id)->movable = request->movable;
+    berth_pool_begin_life(pool, berth_extents_at(&pool->extents, extent.id), &life, block);
+    block->data = extent.data;
+    block->handle = (uint64_t)extent.id << 1;
+    return true;
 }
 
 /// The part of take under the lock. Unlocks.
@@ -160,27 +209,41 @@ static berth_status take_locked(berth_pool* pool,
     return status;
 }
 
-berth_status berth_pool_take(berth_pool* pool,
-                             const berth_pool_request* request,
-                             berth_block* out_block) {
+/// Takes a block that the front does not have.
+static berth_status take_slowly(berth_pool* pool,
+                                const berth_pool_request* request,
+                                berth_block* out_block) {
     const uint64_t size = request->size_bytes;
     *out_block = (berth_block){0};
     if (size > (uint64_t)INT64_MAX - pool->granule_bytes)
         return berth_fail(BERTH_ERR_OVERFLOW, "a block of %" PRIu64 " bytes", size);
-    berth_block block = {.size_bytes = size};
+    berth_block block = {.size_bytes = size, .born = count_of_takes(pool)};
     if (pool->has_bypass) BERTH_TRY(take_bypass(pool, size, &block));
     berth_mutex_lock(pool->lock);
+    berth_pool_drain_remote(pool);
     const berth_status status = take_locked(pool, request, &block);
     if (status == BERTH_OK) {
         count_take(pool, size);
+        const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
+        if (used > pool->recent_peak_bytes) pool->recent_peak_bytes = used;
         *out_block = block;
     }
     berth_mutex_unlock(pool->lock);
     return status;
 }
 
-/// Gives memory back to the system. Nobody else keeps the order of the stream for it.
-static void give_bypass(const berth_pool* pool, const berth_block* block) {
+berth_status berth_pool_take(berth_pool* pool,
+                             const berth_pool_request* request,
+                             berth_block* out_block) {
+    if (!take_from_front(pool, request, out_block)) return take_slowly(pool, request, out_block);
+    const uint64_t size = request->size_bytes;
+    out_block->size_bytes = size;
+    count_take(pool, size);
+    BERTH_UNPOISON_REGION(out_block->data, size);
+    return BERTH_OK;
+}
+
+void berth_pool_give_bypass(const berth_pool* pool, const berth_block* block) {
     for (int i = 0; pool->is_async && i < WAIT_TRIES; i++) {
         if (berth_stream_synchronize(pool->stream) == BERTH_OK) break;
     }
@@ -188,35 +251,82 @@ static void give_bypass(const berth_pool* pool, const berth_block* block) {
     pool->bypass.free(pool->bypass.self, block->data, size);
 }
 
-void berth_pool_give(berth_pool* pool, const berth_block* block) {
-    if (pool->has_bypass) give_bypass(pool, block);
+void berth_pool_return_block(berth_pool* pool, const berth_block* block) {
     const uint64_t handle = block->handle;
-    berth_mutex_lock(pool->lock);
-    count_give(pool, block->size_bytes);
+    const uint64_t start = (uint64_t)(uintptr_t)block->data;
     if (berth_pool_is_slot(handle)) {
-        berth_pool_give_slot(pool, block);
+        berth_pool_poison(pool, start, berth_slabs_query_slot_bytes(&pool->slabs, handle >> 1));
+        berth_pool_return_slot(pool, handle);
     } else if (handle != 0) {
         const berth_extent_id id = (berth_extent_id)(handle >> 1);
-        berth_extent* extent = berth_extents_at(&pool->extents, id);
+        const berth_extent* extent = berth_extents_at(&pool->extents, id);
         BERTH_CHECK(1, extent->state == BERTH_EXTENT_USED);
-        berth_pool_end_life(pool, extent);
         berth_pool_free_extent(pool, id, 0);
     }
+}
+
+/// Gives a block to the front; false if that has no room for it. Nothing is counted.
+static inline bool give_to_front(berth_pool* pool, const berth_block* block) {
+    const uint64_t handle = block->handle;
+    uint64_t bytes = block->size_bytes;
+    if (berth_pool_is_slot(handle)) {
+        const berth_slab* slab = berth_slabs_of(&pool->slabs, handle >> 1);
+        const berth_front_slot slot = {.data = block->data, .handle = handle};
+        if (!berth_front_give_slot(&pool->front, slab->size_class, slot)) return false;
+        slab->movables[(handle >> 1) % BERTH_SLAB_SLOTS] = NULL;
+        bytes = pool->slabs.classes[slab->size_class].slot_bytes;
+    } else {
+        if (bytes - 1 >= pool->front.largest_bytes) return false;
+        (void)berth_pool_shape(pool, &bytes);
+        const berth_extent_id id = (berth_extent_id)(handle >> 1);
+        berth_extent* extent = berth_extents_at(&pool->extents, id);
+        const berth_front_extent entry = {
+            .bytes = bytes, .data = block->data, .id = id, .lifetime = extent->lifetime};
+        if (!berth_front_give_extent(&pool->front, &entry)) return false;
+        BERTH_CHECK(1, extent->state == BERTH_EXTENT_USED);
+        extent->movable = NULL;
+    }
+    berth_pool_poison(pool, (uint64_t)(uintptr_t)block->data, bytes);
+    return true;
+}
+
+/// Gives a block back for which the front has no room as it is.
+static void give_slowly(berth_pool* pool, const berth_block* block) {
+    if (pool->has_bypass) {
+        berth_pool_give_bypass(pool, block);
+        return;
+    }
+    berth_mutex_lock(pool->lock);
+    berth_pool_drain_remote(pool);
+    if (berth_pool_is_slot(block->handle))
+        berth_pool_make_room_for_slot(pool,
+                                      berth_slabs_of(&pool->slabs, block->handle >> 1)->size_class);
+    else if (block->size_bytes - 1 < pool->front.largest_bytes)
+        berth_pool_flush_front_extents(pool);
+    if (!give_to_front(pool, block)) berth_pool_return_block(pool, block);
     berth_mutex_unlock(pool->lock);
 }
 
+void berth_pool_give(berth_pool* pool, const berth_block* block) {
+    berth_pool_count_give(pool, block);
+    if (!give_to_front(pool, block)) give_slowly(pool, block);
+}
+
 uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block) {
+    const bool is_holder = berth_pool_try_enter(pool);
     berth_mutex_lock(pool->lock);
-    berth_pool_flush_slabs(pool);
+    put_in_order(pool, is_holder);
+    if (is_holder) berth_pool_leave(pool);
     const uint64_t given = berth_pool_release_pages(pool, keep_bytes, UINT64_MAX, may_block);
+    BERTH_CHECK(3, berth_pool_are_books_right(pool));
     berth_mutex_unlock(pool->lock);
-    BERTH_CHECK(3, berth_pool_is_valid(pool));
     return given;
 }
 
 void berth_pool_sample_use(berth_pool* pool, uint64_t* out_peak_bytes, uint64_t* out_bytes) {
     berth_mutex_lock(pool->lock);
-    *out_bytes = pool->extents.bytes[BERTH_EXTENT_USED];
+    *out_bytes = pool->extents.bytes[BERTH_EXTENT_USED] -
+                 berth_front_query_bytes(&pool->front, &pool->slabs);
     *out_peak_bytes = pool->recent_peak_bytes;
     pool->recent_peak_bytes = *out_bytes;
     berth_mutex_unlock(pool->lock);
@@ -224,19 +334,20 @@ void berth_pool_sample_use(berth_pool* pool, uint64_t* out_peak_bytes, uint64_t*
 
 void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats) {
     berth_mutex_lock(pool->lock);
-    const bool mapped_less = pool->maps < pool->takes && !pool->has_bypass;
+    const uint64_t takes = pool->takes;
+    const bool mapped_less = pool->maps < takes && !pool->has_bypass;
     *out_stats = (berth_pool_stats){
-        .requested_bytes = pool->requested_bytes,
+        .requested_bytes = pool->requested_bytes - pool->remote.settled_bytes,
         .peak_requested_bytes = pool->peak_requested_bytes,
-        .blocks = pool->blocks,
+        .blocks = takes - pool->gives - pool->remote.settled_blocks,
         .mapped_bytes = pool->mapped_bytes,
         .free_bytes = idle_bytes(pool),
         .largest_free_bytes = berth_extents_query_largest(&pool->extents),
-        .takes = pool->takes,
-        .reuses = mapped_less ? pool->takes - pool->maps : 0,
-        .predictions = pool->sites.predictions,
-        .right_predictions = pool->sites.right,
-        .wrong_predictions = pool->sites.wrong,
+        .takes = takes,
+        .reuses = mapped_less ? takes - pool->maps : 0,
+        .predictions = atomic_load_explicit(&pool->sites.predictions, memory_order_relaxed),
+        .right_predictions = atomic_load_explicit(&pool->sites.right, memory_order_relaxed),
+        .wrong_predictions = atomic_load_explicit(&pool->sites.wrong, memory_order_relaxed),
     };
     berth_mutex_unlock(pool->lock);
 }

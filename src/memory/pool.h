@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reuse pool: serves every value that no plan places. One for each context, so that a released
-// block can be taken again at once by later work of the same stream. Thread-safe.
+// block can be taken again at once by later work of the same stream.
+//
+// Who may call: take, give, flush_front and is_valid are for the holder of the pool's guard; all
+// others for any thread.
 #ifndef BERTH_MEMORY_POOL_H
 #define BERTH_MEMORY_POOL_H
 
@@ -39,10 +42,10 @@ typedef struct berth_pool_bypass {
 typedef struct berth_pool_stats {
     uint64_t requested_bytes; ///< asked for by blocks that are out now; exact
     uint64_t peak_requested_bytes;
-    uint64_t blocks;       ///< out now
+    uint64_t blocks;       ///< out now, or given back by another thread and not taken over yet
     uint64_t mapped_bytes; ///< granules held
-    uint64_t free_bytes;   ///< mapped, in no block
-    uint64_t largest_free_bytes;
+    uint64_t free_bytes;   ///< mapped, in no block; also what is ready in the front
+    uint64_t largest_free_bytes; ///< in one stretch; the front is left out
     uint64_t takes;
     uint64_t reuses;            ///< takes that mapped nothing
     uint64_t predictions;       ///< blocks whose lifetime was predicted
@@ -85,6 +88,13 @@ BERTH_NODISCARD berth_status berth_pool_take(berth_pool* pool,
 /// Cannot fail. On an asynchronous device a bypass gets the memory only when the stream has run,
 /// which is waited for.
 void berth_pool_give(berth_pool* pool, const berth_block* block);
+/// As give, for a thread that does not hold the guard; the pool has one, and nobody can move the
+/// block. The holder takes it over when it next looks beyond its front. Never waits for a holder.
+void berth_pool_give_remote(berth_pool* pool, const berth_block* block);
+
+/// Puts what is ready in the front back among what is free, where it joins its neighbours: before
+/// the holder of the guard trims, or moves blocks.
+void berth_pool_flush_front(berth_pool* pool);
 
 /// Tells that an outermost step has ended: lifetimes are counted in takes and in steps.
 void berth_pool_note_step(berth_pool* pool);

@@ -35,16 +35,20 @@ static bool are_regions_covered(const berth_pool* pool) {
     return true;
 }
 
-bool berth_pool_is_valid(const berth_pool* pool) {
-    berth_mutex_lock(pool->lock);
+bool berth_pool_are_books_right(const berth_pool* pool) {
     const uint64_t* bytes = pool->extents.bytes;
     const uint64_t sure = bytes[BERTH_EXTENT_FREE] + bytes[BERTH_EXTENT_USED];
-    const bool valid = berth_extents_are_valid(&pool->extents) && are_slabs_placed(pool) &&
-                       are_regions_covered(pool) && berth_slabs_are_valid(&pool->slabs) &&
-                       pool->slabs.slab_bytes <= bytes[BERTH_EXTENT_USED] &&
-                       sure <= pool->mapped_bytes &&
-                       pool->mapped_bytes <= sure + bytes[BERTH_EXTENT_BUSY] &&
-                       (pool->has_bypass || pool->requested_bytes <= bytes[BERTH_EXTENT_USED]);
+    return berth_extents_are_valid(&pool->extents) && are_slabs_placed(pool) &&
+           are_regions_covered(pool) && berth_slabs_are_valid(&pool->slabs) &&
+           pool->slabs.slab_bytes <= bytes[BERTH_EXTENT_USED] && sure <= pool->mapped_bytes &&
+           pool->mapped_bytes <= sure + bytes[BERTH_EXTENT_BUSY] &&
+           (pool->has_bypass ||
+            pool->requested_bytes - pool->remote.settled_bytes <= bytes[BERTH_EXTENT_USED]);
+}
+
+bool berth_pool_is_valid(const berth_pool* pool) {
+    berth_mutex_lock(pool->lock);
+    const bool valid = berth_pool_are_books_right(pool) && berth_pool_is_front_valid(pool);
     berth_mutex_unlock(pool->lock);
     return valid;
 }

@@ -6,13 +6,20 @@
 // The lock is never held while granules are mapped, unmapped or moved: what is under way is BUSY,
 // which nobody else touches. So the store may ask this very pool to give memory back while it waits
 // for some.
+//
+// The guard comes before the lock. Its holder alone takes, gives, touches the front, drains the
+// ring of remote releases, changes the counts of blocks, and adds slabs; so it may read records of
+// slabs that its blocks lie in without the lock.
 #ifndef BERTH_MEMORY_POOL_INTERNAL_H
 #define BERTH_MEMORY_POOL_INTERNAL_H
 
+#include "base/error.h"
 #include "base/thread.h"
 #include "memory/extents.h"
 #include "memory/ladder.h"
 #include "memory/pool.h"
+#include "memory/pool_front.h"
+#include "memory/pool_remote.h"
 #include "memory/pool_watch.h"
 #include "memory/sites.h"
 #include "memory/slabs.h"
@@ -46,12 +53,17 @@ struct berth_pool {
     uint64_t visit; ///< numbers the walks of berth_pool_release_pages
 
     uint64_t mapped_bytes;
-    uint64_t requested_bytes;
-    uint64_t peak_requested_bytes;
     uint64_t recent_peak_bytes; ///< in USED extents, since the last sample
-    uint64_t blocks;
-    uint64_t takes;
-    uint64_t maps; ///< takes that mapped something
+    uint64_t maps;              ///< takes that mapped something
+
+    // Written by the guard's holder, read by anyone.
+    _Atomic uint64_t requested_bytes;
+    _Atomic uint64_t peak_requested_bytes;
+    _Atomic uint64_t takes;
+    _Atomic uint64_t gives;
+
+    berth_front front;
+    berth_remote remote;
 
     berth_sites sites;
     uint64_t steps;          ///< ends of steps
@@ -72,12 +84,71 @@ static inline bool berth_pool_is_slot(uint64_t handle) { return (handle & 1u) !=
 
 static inline void* berth_pool_address(uint64_t start) { return (void*)(uintptr_t)start; }
 
+/// A block gets whole granules where that wastes at most 1/8 of it.
+#define BERTH_POOL_LARGE_WASTE_SHARE 8u
+
+/// Rounds the size of a block in an extent of its own; returns the multiple at which it begins.
+static inline uint64_t berth_pool_shape(const berth_pool* pool, uint64_t* size) {
+    const uint64_t granule = pool->granule_bytes;
+    const uint64_t bytes = (*size + BERTH_ALIGNMENT - 1) & ~(uint64_t)(BERTH_ALIGNMENT - 1);
+    const uint64_t whole = (bytes + granule - 1) & ~(granule - 1);
+    const bool is_large = whole - bytes <= bytes / BERTH_POOL_LARGE_WASTE_SHARE;
+    *size = is_large ? whole : bytes;
+    return is_large ? granule : BERTH_ALIGNMENT;
+}
+
+/// Adds to a count that the guard's holder alone writes.
+static inline void berth_pool_count(_Atomic uint64_t* count, uint64_t change) {
+    const uint64_t now = atomic_load_explicit(count, memory_order_relaxed) + change;
+    atomic_store_explicit(count, now, memory_order_relaxed);
+}
+
+/// Blocks have come back. The guard's holder.
+static inline void berth_pool_count_gives(berth_pool* pool, uint64_t blocks, uint64_t bytes) {
+    BERTH_CHECK(1, pool->requested_bytes >= bytes);
+    berth_pool_count(&pool->gives, blocks);
+    berth_pool_count(&pool->requested_bytes, 0 - bytes);
+}
+
+/// Becomes the guard's holder, for a short while; false if there is one.
+static inline bool berth_pool_try_enter(const berth_pool* pool) {
+    return pool->guard.try_lock == NULL || pool->guard.try_lock(pool->guard.self);
+}
+static inline void berth_pool_leave(const berth_pool* pool) {
+    if (pool->guard.unlock != NULL) pool->guard.unlock(pool->guard.self);
+}
+
+/// Gives memory back to the system. Nobody else keeps the order of the stream for it.
+void berth_pool_give_bypass(const berth_pool* pool, const berth_block* block);
+
 // All below: the lock is held before and after; functions marked "unlocks" let go of it in between.
 
 /// Marks memory as out of bounds for sanitizers, where no enqueued work can still come to it.
 void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size);
 /// Makes `id` FREE (poisoned where sanitizers look) and joins it with its neighbours.
 berth_extent_id berth_pool_free_extent(berth_pool* pool, berth_extent_id id, uint64_t ticket);
+
+/// Puts a block's memory back among what is free, past the front. Its bytes are counted elsewhere.
+void berth_pool_return_block(berth_pool* pool, const berth_block* block);
+/// True if the books are right but for the front, which is its holder's.
+bool berth_pool_are_books_right(const berth_pool* pool);
+
+// pool_front.c, for the guard's holder:
+
+/// Fills the empty magazine of a class with free slots, up to the half.
+void berth_pool_refill(berth_pool* pool, uint32_t size_class);
+/// Empties the older half of a class's magazine.
+void berth_pool_make_room_for_slot(berth_pool* pool, uint32_t size_class);
+/// Gives the front's extents back.
+void berth_pool_flush_front_extents(berth_pool* pool);
+/// Gives everything in the front back; false if there was nothing.
+bool berth_pool_empty_front(berth_pool* pool);
+bool berth_pool_is_front_valid(const berth_pool* pool);
+
+// pool_remote.c, for the guard's holder:
+
+/// Takes over what other threads have given back.
+void berth_pool_drain_remote(berth_pool* pool);
 
 // pool_place.c
 
@@ -103,17 +174,27 @@ typedef struct berth_life {
     berth_lifetime believed;  ///< for placing it; never unknown
 } berth_life;
 
-/// What is believed of a block that a request of `site` is to be given.
+/// What is believed of a block that a request of `site` is to be given. Looks now and then at
+/// blocks that live longer than was believed.
 berth_life berth_pool_expect_life(berth_pool* pool, uint64_t site);
-/// Notes in the extent of a new block, and in the block, what will be learned from.
+/// The same for a block from the front: the lock is not held, and not waited for.
+berth_life berth_pool_expect_life_in_front(berth_pool* pool, uint64_t site);
+/// Notes in the extent of a new block, and in the block, what will be learned from. Needs no lock.
 void berth_pool_begin_life(berth_pool* pool,
                            berth_extent* extent,
                            const berth_life* life,
                            berth_block* block);
 /// What is known of the block on extent `from`, which has moved, is known of extent `to`.
 void berth_pool_move_life(berth_pool* pool, berth_extent_id from, berth_extent_id to);
-/// Lets the block's site learn from it.
+/// Lets the block's site learn from it. Needs no lock.
 void berth_pool_end_life(berth_pool* pool, berth_extent* extent);
+/// A block has come back to the guard's holder: counts it, and lets its site learn. Needs no lock.
+static inline void berth_pool_count_give(berth_pool* pool, const berth_block* block) {
+    berth_pool_count_gives(pool, 1, block->size_bytes);
+    if (!berth_pool_is_slot(block->handle) && block->handle != 0)
+        berth_pool_end_life(
+            pool, berth_extents_at(&pool->extents, (berth_extent_id)(block->handle >> 1)));
+}
 
 // pool_watch.c
 
@@ -137,7 +218,8 @@ void berth_pool_note_asked(berth_pool* pool,
 BERTH_NODISCARD berth_status berth_pool_take_small(berth_pool* pool,
                                                    const berth_pool_request* request,
                                                    berth_block* out_block);
-void berth_pool_give_slot(berth_pool* pool, const berth_block* block);
+/// Gives a used slot, which no sanitizer lets anybody touch any more, back to its slab.
+void berth_pool_return_slot(berth_pool* pool, uint64_t handle);
 /// Turns an empty slab back into a free extent.
 void berth_pool_drop_slab(berth_pool* pool, berth_slab_id id);
 /// Turns all empty slabs back into free extents.

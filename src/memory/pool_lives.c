@@ -44,13 +44,30 @@ static void review(berth_pool* pool, size_t count) {
     pool->review_takes = pool->takes;
 }
 
-berth_life berth_pool_expect_life(berth_pool* pool, uint64_t site) {
-    if (pool->takes - pool->review_takes >= REVIEW_TAKES) review(pool, REVIEW_EXTENTS);
+/// What is believed as things stand.
+static berth_life believe(berth_pool* pool, uint64_t site) {
     berth_life life = {.predicted = BERTH_LIFETIME_UNKNOWN};
     life.site = berth_sites_predict(&pool->sites, site, &life.predicted);
     const bool known = life.predicted != BERTH_LIFETIME_UNKNOWN;
     life.believed = known ? life.predicted : BERTH_LIFETIME_MEDIUM;
     return life;
+}
+
+static bool is_review_due(const berth_pool* pool) {
+    return pool->takes - pool->review_takes >= REVIEW_TAKES;
+}
+
+berth_life berth_pool_expect_life(berth_pool* pool, uint64_t site) {
+    if (is_review_due(pool)) review(pool, REVIEW_EXTENTS);
+    return believe(pool, site);
+}
+
+berth_life berth_pool_expect_life_in_front(berth_pool* pool, uint64_t site) {
+    if (is_review_due(pool) && berth_mutex_try_lock(pool->lock)) {
+        review(pool, REVIEW_EXTENTS);
+        berth_mutex_unlock(pool->lock);
+    }
+    return believe(pool, site);
 }
 
 void berth_pool_begin_life(berth_pool* pool,
@@ -62,7 +79,7 @@ void berth_pool_begin_life(berth_pool* pool,
     extent->born_step = (uint32_t)pool->steps;
     extent->predicted = (uint8_t)life->predicted;
     extent->learned = BERTH_LIFETIME_UNKNOWN;
-    if (life->predicted != BERTH_LIFETIME_UNKNOWN) pool->sites.predictions++;
+    if (life->predicted != BERTH_LIFETIME_UNKNOWN) berth_pool_count(&pool->sites.predictions, 1);
 }
 
 void berth_pool_move_life(berth_pool* pool, berth_extent_id from, berth_extent_id to) {

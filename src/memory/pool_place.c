@@ -8,23 +8,12 @@
 /// A remainder below 1/16 of the block, and too small for anything but a slab's work, stays with
 /// the block.
 #define USELESS_SHARE 16u
-/// A block gets whole granules where that wastes at most 1/8 of it.
-#define LARGE_WASTE_SHARE 8u
 /// Free memory of fewer granules is no large hole.
 #define LARGE_HOLE_GRANULES 4u
 /// The window in which the largest request is remembered.
 #define WINDOW_TAKES 1024u
 /// A large hole is spared while no more than 1/32 of what is mapped is idle besides.
 #define SPARE_SHARE 32u
-
-/// Multiple at which a block of `size` bytes begins; for a large one the size is rounded up too.
-static uint64_t shape_block(const berth_pool* pool, uint64_t* size) {
-    const uint64_t granule = pool->granule_bytes;
-    const uint64_t whole = berth_round_up(*size, granule);
-    if (whole - *size > *size / LARGE_WASTE_SHARE) return BERTH_ALIGNMENT;
-    *size = whole;
-    return granule;
-}
 
 /// What a place is looked for.
 typedef struct wish {
@@ -89,15 +78,20 @@ static berth_extent_id find_mapped(const berth_pool* pool, const wish* what, uin
         extents, what->lifetime, what->size, what->alignment, out_start);
 }
 
+/// Makes free what only waits to be used again; false if there is nothing.
+static bool loosen(berth_pool* pool) {
+    const bool was_held = berth_pool_empty_front(pool);
+    if (pool->slabs.empty_count == 0) return was_held;
+    berth_pool_flush_slabs(pool);
+    return true;
+}
+
 /// Finds a place among what is mapped; 0 if there is none, or if `*spares` and the best one would
 /// spoil a large hole; `*spares` tells whether that is why. Needs two spare records.
 static berth_extent_id take_mapped(berth_pool* pool, const wish* what, bool* spares) {
     uint64_t start = 0;
     berth_extent_id id = find_mapped(pool, what, &start);
-    if (id == 0 && pool->slabs.empty_count > 0) {
-        berth_pool_flush_slabs(pool);
-        id = find_mapped(pool, what, &start);
-    }
+    if (id == 0 && loosen(pool)) id = find_mapped(pool, what, &start);
     *spares = *spares && id != 0 && would_spoil(pool, id, what);
     if (id == 0 || *spares) return 0;
     return carve(pool, id, start, what);
@@ -149,8 +143,8 @@ berth_status berth_pool_take_extent(berth_pool* pool,
 berth_status berth_pool_take_large(berth_pool* pool,
                                    const berth_pool_request* request,
                                    berth_block* out_block) {
-    uint64_t bytes = berth_round_up(request->size_bytes, BERTH_ALIGNMENT);
-    const uint64_t alignment = shape_block(pool, &bytes);
+    uint64_t bytes = request->size_bytes;
+    const uint64_t alignment = berth_pool_shape(pool, &bytes);
     const berth_life life = berth_pool_expect_life(pool, request->site);
     berth_extent_id id = 0;
     BERTH_TRY(

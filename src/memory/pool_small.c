@@ -47,14 +47,12 @@ berth_status berth_pool_take_small(berth_pool* pool,
     out_block->data =
         berth_pool_address(berth_slabs_take(&pool->slabs, size_class, request->movable, &slot));
     out_block->handle = slot << 1 | 1u;
+    berth_pool_refill(pool, size_class);
     return BERTH_OK;
 }
 
-void berth_pool_give_slot(berth_pool* pool, const berth_block* block) {
-    const uint64_t slot = block->handle >> 1;
-    berth_pool_poison(
-        pool, (uint64_t)(uintptr_t)block->data, berth_slabs_query_slot_bytes(&pool->slabs, slot));
-    const berth_slab_id slab = berth_slabs_give(&pool->slabs, slot);
+void berth_pool_return_slot(berth_pool* pool, uint64_t handle) {
+    const berth_slab_id slab = berth_slabs_give(&pool->slabs, handle >> 1);
     if (berth_slabs_is_empty(&pool->slabs, slab) && !berth_slabs_is_last(&pool->slabs, slab))
         berth_pool_drop_slab(pool, slab);
 }

@@ -117,7 +117,7 @@ bool berth_survey_continue(berth_survey* survey, berth_pool* pool, size_t limit)
 }
 
 uint64_t berth_pool_query_changes(const berth_pool* pool) {
-    return pool->takes * 2 - pool->blocks + pool->maps;
+    return pool->takes + pool->gives + pool->maps;
 }
 
 uint64_t berth_survey_address(const berth_survey* survey, size_t index) {

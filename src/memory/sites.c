@@ -95,14 +95,19 @@ static void observe(berth_site* site, berth_lifetime seen) {
         site->seen[i] /= 2;
 }
 
+/// Adds one without a locked instruction.
+static void count(_Atomic uint64_t* number) {
+    const uint64_t now = atomic_load_explicit(number, memory_order_relaxed) + 1;
+    atomic_store_explicit(number, now, memory_order_relaxed);
+}
+
 void berth_sites_learn(berth_sites* sites,
                        uint32_t number,
                        berth_lifetime predicted,
                        berth_lifetime seen) {
     if (number == 0) return;
     const bool judged = predicted != BERTH_LIFETIME_UNKNOWN;
-    if (judged && predicted == seen) sites->right++;
-    if (judged && predicted != seen) sites->wrong++;
+    if (judged) count(predicted == seen ? &sites->right : &sites->wrong);
     berth_site* site = &sites->sites[number % BERTH_SITES];
     if (site->turn != number >> PLACE_BITS) return;
     // a site that changes its ways is believed less at once, not after as many blocks as before

@@ -11,6 +11,7 @@
 
 #include "base/host.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /// How long a block lives, as far as placement can make use of it.
@@ -42,11 +43,12 @@ typedef struct berth_site {
 } berth_site;
 
 typedef struct berth_sites {
-    const berth_host* host;           ///< borrowed
-    berth_site* sites;                ///< [BERTH_SITES]
-    uint64_t predictions;             ///< blocks for which a lifetime was predicted
-    uint64_t right;                   ///< of them, that lived as predicted
-    uint64_t wrong;                   ///< that did not, or have already lived longer
+    const berth_host* host; ///< borrowed
+    berth_site* sites;      ///< [BERTH_SITES]
+    // Written by one thread at a time, read by any.
+    _Atomic uint64_t predictions;     ///< blocks for which a lifetime was predicted
+    _Atomic uint64_t right;           ///< of them, that lived as predicted
+    _Atomic uint64_t wrong;           ///< that did not, or have already lived longer
     uint8_t evicted[BERTH_SITE_SETS]; ///< sites forgotten of each set, modulo 2^8
     uint64_t evictions;               ///< sites forgotten for others
 } berth_sites;

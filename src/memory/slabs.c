@@ -189,7 +189,7 @@ berth_slab_id berth_slabs_give(berth_slabs* slabs, uint64_t handle) {
 }
 
 uint64_t berth_slabs_query_slot_bytes(const berth_slabs* slabs, uint64_t handle) {
-    const berth_slab* slab = berth_slabs_at(slabs, (berth_slab_id)(handle / BERTH_SLAB_SLOTS));
+    const berth_slab* slab = berth_slabs_of(slabs, handle);
     return slabs->classes[slab->size_class].slot_bytes;
 }
 

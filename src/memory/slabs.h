@@ -69,6 +69,17 @@ static inline berth_slab* berth_slabs_at(const berth_slabs* slabs, berth_slab_id
     return &slabs->records.items[id];
 }
 
+/// The slab of the slot that `handle` names.
+static inline berth_slab* berth_slabs_of(const berth_slabs* slabs, uint64_t handle) {
+    return berth_slabs_at(slabs, (berth_slab_id)(handle / BERTH_SLAB_SLOTS));
+}
+/// Notes who can follow a move of a used slot (NULL: nobody).
+static inline void berth_slabs_note(const berth_slabs* slabs,
+                                    uint64_t handle,
+                                    berth_movable* movable) {
+    berth_slabs_of(slabs, handle)->movables[handle % BERTH_SLAB_SLOTS] = movable;
+}
+
 /// Makes sure that a slab of the class can be added. Fails only for want of host memory.
 BERTH_NODISCARD berth_status berth_slabs_prepare(berth_slabs* slabs, uint32_t size_class);
 /// Adds an empty slab over memory at `start`, for which prepare was the last call.

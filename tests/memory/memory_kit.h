@@ -10,9 +10,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "device/sim/sim_device.h"
 #include "failing_host.h"
 #include "memory/page_store.h"
+#include "memory/pool.h"
 #include "random.h"
 
 #define KIT_GRANULE (UINT64_C(64) << 10)
@@ -92,6 +94,14 @@ static inline void memory_kit_check_books(const memory_kit* kit) {
     assert_int_equal(sum, stats.mapped_bytes);
     assert_true(stats.mapped_bytes + stats.reserved_bytes <= stats.capacity_bytes);
     assert_int_equal(stats.mapped_bytes, berth_sim_query_mapped_bytes(kit->device));
+}
+
+/// A pool's guard over a mutex, for pools that several threads use.
+static inline bool memory_kit_try_lock(void* mutex) { return berth_mutex_try_lock(mutex); }
+static inline void memory_kit_unlock(void* mutex) { berth_mutex_unlock(mutex); }
+static inline berth_pool_guard memory_kit_guard(berth_mutex* mutex) {
+    return (berth_pool_guard){
+        .self = mutex, .try_lock = memory_kit_try_lock, .unlock = memory_kit_unlock};
 }
 
 /// Enqueues a write of `size` bytes of `value` from host memory, which must live until it has run.

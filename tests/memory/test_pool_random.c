@@ -99,6 +99,15 @@ static size_t choose_to_give(model* m) {
     return at;
 }
 
+/// Gives the block back as another thread does, and the front with it.
+static void model_give_remote(model* m, size_t at) {
+    check_content(&m->slots[at]);
+    m->requested -= m->slots[at].block.size_bytes;
+    berth_pool_give_remote(m->pool, &m->slots[at].block);
+    m->slots[at] = m->slots[--m->count];
+    berth_pool_flush_front(m->pool);
+}
+
 static void model_step(model* m) {
     const uint64_t dice = test_random_below(&m->random, 100);
     if (dice == 99) berth_pool_note_step(m->pool);
@@ -106,6 +115,8 @@ static void model_step(model* m) {
     if (dice == 0) {
         const uint64_t keep = test_random_below(&m->random, KIT_CAPACITY / 4);
         berth_pool_trim(m->pool, keep, test_random_one_in(&m->random, 2));
+    } else if (dice == 1 && m->count > 0) {
+        model_give_remote(m, test_random_below(&m->random, m->count));
     } else if (m->count == SLOTS || (m->count > 0 && dice < 48)) {
         model_give(m, choose_to_give(m));
     } else {
@@ -164,10 +175,32 @@ static void random_use_with_tiny_granules_works_too(void** state) {
 typedef struct thread_job {
     memory_kit* kit;
     berth_pool* pool;
+    berth_mutex* guard; ///< of the pool
     berth_thread thread;
     uint64_t seed;
     uint64_t taken;
 } thread_job;
+
+static void give_checked(thread_job* job, slot* s) {
+    for (uint64_t at = 0; at < s->block.size_bytes; at++) {
+        if (s->block.data[at] != s->mark) abort();
+    }
+    berth_mutex_lock(job->guard);
+    berth_pool_give(job->pool, &s->block);
+    berth_mutex_unlock(job->guard);
+    s->block = (berth_block){0};
+}
+
+static void take_marked(thread_job* job, slot* s, uint64_t size, unsigned char mark) {
+    const berth_pool_request request = {.size_bytes = size};
+    berth_mutex_lock(job->guard);
+    const berth_status status = berth_pool_take(job->pool, &request, &s->block);
+    berth_mutex_unlock(job->guard);
+    if (status != BERTH_OK) return;
+    s->mark = mark;
+    memset(s->block.data, s->mark, s->block.size_bytes);
+    job->taken++;
+}
 
 static void take_and_give(void* argument) {
     thread_job* job = argument;
@@ -176,37 +209,36 @@ static void take_and_give(void* argument) {
     slot kept[KEPT] = {{{0}, 0, 0}};
     for (int i = 0; i < 4000; i++) {
         slot* s = &kept[test_random_below(&random, KEPT)];
-        if (s->block.data != NULL) {
-            for (uint64_t at = 0; at < s->block.size_bytes; at++) {
-                if (s->block.data[at] != s->mark) abort();
-            }
-            berth_pool_give(job->pool, &s->block);
-            s->block = (berth_block){0};
-        } else if (berth_pool_take(
-                       job->pool,
-                       &(berth_pool_request){.size_bytes = random_size(&random) % (2 * G)},
-                       &s->block) == BERTH_OK) {
-            s->mark = (unsigned char)(job->seed * 31 + (uint64_t)i);
-            memset(s->block.data, s->mark, s->block.size_bytes);
-            job->taken++;
-        }
+        if (s->block.data != NULL)
+            give_checked(job, s);
+        else
+            take_marked(job,
+                        s,
+                        random_size(&random) % (2 * G),
+                        (unsigned char)(job->seed * 31 + (uint64_t)i));
         if (i % 512 == 0) berth_pool_trim(job->pool, G, false);
     }
     for (size_t i = 0; i < KEPT; i++) {
-        if (kept[i].block.data != NULL) berth_pool_give(job->pool, &kept[i].block);
+        if (kept[i].block.data != NULL) give_checked(job, &kept[i]);
     }
 }
 
 static void threads_share_pools_and_a_store(void** state) {
     memory_kit* kit = *state;
     berth_pool* pools[2];
+    berth_mutex guards[2];
     thread_job jobs[4];
-    for (size_t i = 0; i < 2; i++)
-        assert_ok(berth_pool_create(
-            &(berth_pool_config){.host = kit->host, .store = kit->store, .stream = kit->stream},
-            &pools[i]));
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(berth_mutex_init(&guards[i]));
+        assert_ok(berth_pool_create(&(berth_pool_config){.host = kit->host,
+                                                         .store = kit->store,
+                                                         .stream = kit->stream,
+                                                         .guard = memory_kit_guard(&guards[i])},
+                                    &pools[i]));
+    }
     for (size_t i = 0; i < 4; i++) {
-        jobs[i] = (thread_job){.kit = kit, .pool = pools[i % 2], .seed = i + 1};
+        jobs[i] =
+            (thread_job){.kit = kit, .pool = pools[i % 2], .guard = &guards[i % 2], .seed = i + 1};
         assert_ok(berth_thread_start(&jobs[i].thread, "taker", take_and_give, &jobs[i]));
     }
     for (size_t i = 0; i < 4; i++) {
@@ -219,6 +251,7 @@ static void threads_share_pools_and_a_store(void** state) {
         berth_pool_query_stats(pools[i], &stats);
         assert_int_equal(stats.requested_bytes, 0);
         berth_pool_destroy(pools[i]);
+        berth_mutex_fini(&guards[i]);
     }
     memory_kit_check_books(kit);
 }

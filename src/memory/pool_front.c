@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Filling and emptying a pool's front, in batches under the pool's lock.
+#include "memory/pool_front.h"
+
+#include "base/error.h"
+#include "memory/pool_internal.h"
+
+#include <string.h>
+
+/// At most this share of the capacity, and so many granules, is in a front; slots and extents have
+/// half of it each.
+#define CAPACITY_SHARE 64u
+#define MOST_GRANULES 2u
+#define MAGAZINE_SLOTS 32u
+/// An extent of more than this share of what all may have would drive out the others.
+#define LARGEST_SHARE 2u
+
+_Static_assert(BERTH_FRONT_CHAINS == 32, "a chain is chosen by the upper 5 bits of 64");
+
+static uint32_t magazine_capacity(uint64_t class_bytes, uint64_t slot_bytes) {
+    const uint64_t slots = class_bytes / slot_bytes;
+    return slots < MAGAZINE_SLOTS ? (uint32_t)slots : MAGAZINE_SLOTS;
+}
+
+/// The classes that the pool uses.
+static uint32_t count_classes(const berth_slabs* slabs) {
+    return berth_slabs_class_of(slabs->max_bytes) + 1;
+}
+
+static berth_status init_magazines(berth_front* front,
+                                   const berth_host* host,
+                                   const berth_slabs* slabs,
+                                   uint64_t bytes) {
+    const uint32_t classes = count_classes(slabs);
+    size_t slots = 0;
+    for (uint32_t i = 0; i < classes; i++) {
+        berth_magazine* magazine = &front->magazines[i];
+        magazine->capacity = magazine_capacity(bytes / classes, slabs->classes[i].slot_bytes);
+        slots += magazine->capacity;
+    }
+    front->slots = berth_host_calloc(host, slots + 1, sizeof *front->slots);
+    if (front->slots == NULL)
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a pool's front");
+    berth_front_slot* next = front->slots;
+    for (uint32_t i = 0; i < classes; i++) {
+        front->magazines[i].slots = next;
+        next += front->magazines[i].capacity;
+    }
+    return BERTH_OK;
+}
+
+berth_status berth_front_init(berth_front* front,
+                              const berth_host* host,
+                              const berth_slabs* slabs,
+                              uint64_t granule_bytes,
+                              uint64_t capacity_bytes) {
+    uint64_t bytes = capacity_bytes / CAPACITY_SHARE;
+    if (bytes > MOST_GRANULES * granule_bytes) bytes = MOST_GRANULES * granule_bytes;
+    BERTH_TRY(init_magazines(front, host, slabs, bytes / 2));
+    front->limit_bytes = bytes / 2;
+    front->largest_bytes = front->limit_bytes / LARGEST_SHARE;
+    for (uint16_t i = BERTH_FRONT_EXTENTS; i > 0; i--) {
+        front->extents[i].next = front->unused;
+        front->unused = i;
+    }
+    return BERTH_OK;
+}
+
+void berth_front_fini(berth_front* front, const berth_host* host) {
+    berth_host_free(host, front->slots);
+    *front = (berth_front){0};
+}
+
+uint64_t berth_front_query_bytes(const berth_front* front, const berth_slabs* slabs) {
+    uint64_t bytes = atomic_load_explicit(&front->extent_bytes, memory_order_relaxed);
+    for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++)
+        bytes += slabs->classes[i].slot_bytes *
+                 atomic_load_explicit(&front->magazines[i].count, memory_order_relaxed);
+    return bytes;
+}
+
+void berth_pool_refill(berth_pool* pool, uint32_t size_class) {
+    berth_magazine* magazine = &pool->front.magazines[size_class];
+    BERTH_CHECK(2, magazine->count == 0);
+    uint32_t count = 0;
+    // from the top down, so that slots leave in the order of their addresses
+    const uint32_t most = magazine->capacity / 2;
+    while (count < most && pool->slabs.classes[size_class].head != 0) {
+        berth_front_slot* slot = &magazine->slots[most - ++count];
+        uint64_t number = 0;
+        slot->data = berth_pool_address(berth_slabs_take(&pool->slabs, size_class, NULL, &number));
+        slot->handle = number << 1 | 1u;
+    }
+    memmove(magazine->slots, &magazine->slots[most - count], count * sizeof *magazine->slots);
+    magazine->count = count;
+}
+
+/// Gives the `count` bottom slots of a magazine to their slabs.
+static void flush_slots(berth_pool* pool, berth_magazine* magazine, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        berth_pool_return_slot(pool, magazine->slots[i].handle);
+    magazine->count -= count;
+    memmove(magazine->slots, &magazine->slots[count], magazine->count * sizeof *magazine->slots);
+}
+
+void berth_pool_make_room_for_slot(berth_pool* pool, uint32_t size_class) {
+    berth_magazine* magazine = &pool->front.magazines[size_class];
+    const uint32_t count = magazine->count;
+    flush_slots(pool, magazine, count - count / 2);
+}
+
+void berth_pool_flush_front_extents(berth_pool* pool) {
+    berth_front* front = &pool->front;
+    for (uint32_t i = 0; i < BERTH_FRONT_CHAINS; i++) {
+        while (front->chains[i] != 0) {
+            const berth_front_extent* first = &front->extents[front->chains[i]];
+            berth_front_extent extent = *first;
+            (void)berth_front_take_extent(
+                front, first->bytes, (berth_lifetime)first->lifetime, &extent);
+            berth_pool_free_extent(pool, extent.id, 0);
+        }
+    }
+}
+
+bool berth_pool_empty_front(berth_pool* pool) {
+    const bool has_any = berth_front_query_bytes(&pool->front, &pool->slabs) > 0;
+    if (!has_any) return false;
+    for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++)
+        flush_slots(pool, &pool->front.magazines[i], pool->front.magazines[i].count);
+    berth_pool_flush_front_extents(pool);
+    return true;
+}
+
+void berth_pool_flush_front(berth_pool* pool) {
+    berth_mutex_lock(pool->lock);
+    berth_pool_drain_remote(pool);
+    (void)berth_pool_empty_front(pool);
+    berth_mutex_unlock(pool->lock);
+}
+
+/// Every slot is used in its slab, has no movable, and is where it says.
+static bool is_slot_right(const berth_pool* pool, uint32_t size_class, berth_front_slot entry) {
+    const uint64_t slot = entry.handle >> 1;
+    const uint32_t place = (uint32_t)(slot % BERTH_SLAB_SLOTS);
+    const berth_slab* slab = berth_slabs_of(&pool->slabs, slot);
+    const uint64_t start = slab->start + place * pool->slabs.classes[size_class].slot_bytes;
+    return slab->extent != 0 && slab->size_class == size_class &&
+           (slab->free_slots[place / 64] >> (place % 64) & 1u) == 0 &&
+           slab->movables[place] == NULL && (uint64_t)(uintptr_t)entry.data == start;
+}
+
+static bool is_extent_right(const berth_pool* pool, const berth_front_extent* entry) {
+    const berth_extent* extent = berth_extents_at(&pool->extents, entry->id);
+    return extent->state == BERTH_EXTENT_USED && extent->movable == NULL && extent->slab == 0 &&
+           extent->start == (uint64_t)(uintptr_t)entry->data && extent->size >= entry->bytes;
+}
+
+bool berth_pool_is_front_valid(const berth_pool* pool) {
+    const berth_front* front = &pool->front;
+    for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++) {
+        const berth_magazine* magazine = &front->magazines[i];
+        if (magazine->count > magazine->capacity) return false;
+        for (uint32_t at = 0; at < magazine->count; at++)
+            if (!is_slot_right(pool, i, magazine->slots[at])) return false;
+    }
+    uint64_t bytes = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < BERTH_FRONT_CHAINS; i++) {
+        for (uint32_t n = front->chains[i]; n != 0; n = front->extents[n].next, count++) {
+            if (!is_extent_right(pool, &front->extents[n])) return false;
+            bytes += front->extents[n].bytes;
+        }
+    }
+    for (uint32_t n = front->unused; n != 0; n = front->extents[n].next)
+        count++;
+    return bytes == front->extent_bytes && bytes <= front->limit_bytes &&
+           (count == BERTH_FRONT_EXTENTS || front->slots == NULL);
+}
