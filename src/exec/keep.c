@@ -103,5 +103,7 @@ berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_byte
     if (given < limit_bytes)
         given += berth_pool_release_idle(home->pool, keep.pool_bytes, limit_bytes - given);
     if (given >= limit_bytes) return BERTH_KEEP_MORE;
-    return keep.is_settled && given == 0 ? BERTH_KEEP_SETTLED : BERTH_KEEP_AGEING;
+    if (!keep.is_settled || given > 0) return BERTH_KEEP_AGEING;
+    berth_home_shed_objects(home);
+    return BERTH_KEEP_SETTLED;
 }

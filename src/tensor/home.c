@@ -8,7 +8,7 @@
 #include "memory/poison.h"
 #include "tensor/tensor_impl.h"
 
-enum { OBJECTS_A_CHUNK = 64, SPINS_BEFORE_YIELD = 64 };
+enum { SPINS_BEFORE_YIELD = 64 };
 
 void berth_home_lock_slow(berth_home* home) {
     uint32_t spins = 0;
@@ -34,45 +34,6 @@ bool berth_home_try_pin(berth_home* home) {
 
 void berth_home_unpin(berth_home* home) {
     if (atomic_fetch_sub_explicit(&home->refs, 1, memory_order_acq_rel) == 1) home->on_empty(home);
-}
-
-void berth_home_fini(berth_home* home) {
-    for (size_t i = 0; i < home->chunks.count; ++i)
-        berth_host_free(home->host, home->chunks.items[i]);
-    berth_object_chunk_vec_fini(&home->chunks, home->host);
-    berth_overdue_vec_fini(&home->overdue, home->host);
-}
-
-/// Cuts a new chunk into `size`-byte objects and chains them on `*list`.
-static berth_status refill(berth_home* home, berth_object** list, size_t size, bool is_storage) {
-    BERTH_TRY(berth_object_chunk_vec_reserve(&home->chunks, home->host, home->chunks.count + 1));
-    unsigned char* chunk = berth_host_calloc(home->host, OBJECTS_A_CHUNK, size);
-    if (chunk == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for tensors");
-    home->chunks.items[home->chunks.count++] = chunk;
-    for (size_t i = 0; i < OBJECTS_A_CHUNK; ++i) {
-        berth_object* object = (berth_object*)(void*)(chunk + i * size);
-        object->is_storage = is_storage;
-        object->next = *list;
-        *list = object;
-    }
-    return BERTH_OK;
-}
-
-berth_status berth_home_refill_tensors(berth_home* home) {
-    BERTH_TRY(refill(home, &home->free_tensors, sizeof(berth_tensor), false));
-    for (berth_object* object = home->free_tensors; object != NULL; object = object->next)
-        ((berth_tensor*)object)->home = home;
-    return BERTH_OK;
-}
-
-berth_status berth_home_refill_storages(berth_home* home) {
-    BERTH_TRY(refill(home, &home->free_storages, sizeof(berth_storage), true));
-    for (berth_object* object = home->free_storages; object != NULL; object = object->next) {
-        berth_storage* storage = (berth_storage*)object;
-        storage->home = home;
-        atomic_flag_clear(&storage->lock);
-    }
-    return BERTH_OK;
 }
 
 void berth_home_fill(berth_home* home, void* data, uint64_t bytes, unsigned char byte) {

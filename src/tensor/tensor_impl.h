@@ -97,7 +97,13 @@ typedef struct berth_overdue {
     berth_storage* storage;
 } berth_overdue;
 BERTH_VEC_DEFINE(berth_overdue_vec, berth_overdue);
-BERTH_VEC_DEFINE(berth_object_chunk_vec, void*);
+
+/// Objects of one kind that were allocated together.
+typedef struct berth_object_chunk {
+    unsigned char* first;
+    size_t count;
+} berth_object_chunk;
+BERTH_VEC_DEFINE(berth_object_chunk_vec, berth_object_chunk);
 
 /// Who has a home's lock.
 enum berth_home_lock_state {
@@ -130,6 +136,7 @@ struct berth_home {
     berth_pool* pool;
     berth_arena* arena;
     berth_object_chunk_vec chunks;      ///< memory of the objects
+    size_t object_count;                ///< in all chunks, out or free
     void (*on_empty)(berth_home* self); ///< called with the last reference gone; frees the home
     const char* doing;  ///< name of the op or call that was begun last: it takes what is taken
     berth_audit* audit; ///< notes what is taken; NULL: nobody does
@@ -194,6 +201,10 @@ void berth_home_close(berth_home* home);
 /// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory).
 BERTH_NODISCARD berth_status berth_home_refill_tensors(berth_home* home);
 BERTH_NODISCARD berth_status berth_home_refill_storages(berth_home* home);
+
+/// Frees chunks in which no object is out, where far more objects are free than out. For a thread
+/// that keeps the home valid, and does not have its lock: it visits, and tries again until it can.
+void berth_home_shed_objects(berth_home* home);
 
 /// A storage object with one reference, no memory, no ledger, no marks; NULL without host memory.
 static inline berth_storage* berth_storage_new(berth_home* home) {

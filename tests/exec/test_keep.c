@@ -175,6 +175,49 @@ static void what_is_released_long_after_the_last_call_ages_from_then_on(void** s
     assert_int_equal(mapped(kit), 0);
 }
 
+enum { MANY = 20000 };
+
+static void objects_of_tensors_that_are_gone_are_given_up(void** state) {
+    const keep_kit* kit = *state;
+    static berth_tensor* tensors[MANY];
+    const int64_t few = 4;
+    for (int i = 0; i < MANY; i++)
+        assert_non_null(tensors[i] = berth_ones(kit->exec.ctx, BERTH_F32, 1, &few));
+    const uint64_t most = berth_host_query_live_bytes(kit->exec.runtime->host);
+    for (int i = 1; i < MANY; i++)
+        berth_release(tensors[i]);
+    sleep_for(kit, DECAY_MS * MS);
+    assert_true(berth_host_query_live_bytes(kit->exec.runtime->host) < most / 4);
+    const float ones[4] = {1, 1, 1, 1};
+    exec_kit_expect(tensors[0], ones, 4); // its chunk stays
+    for (int i = 1; i < MANY; i++)        // and more come
+        assert_non_null(tensors[i] = berth_ones(kit->exec.ctx, BERTH_F32, 1, &few));
+    exec_kit_expect(tensors[MANY / 2], ones, 4);
+    berth_release_array(tensors, MANY);
+    assert_int_equal(kit->exec.ctx->home.live_objects, 0);
+}
+
+static void shed_again_and_again(void* opaque) {
+    for (int i = 0; i < 200; i++)
+        berth_home_shed_objects(&((berth_context*)opaque)->home);
+}
+
+static void objects_are_given_up_while_others_are_made(void** state) {
+    const keep_kit* kit = *state;
+    static berth_tensor* tensors[MANY];
+    const int64_t few = 4;
+    berth_thread thread;
+    assert_ok(berth_thread_start(&thread, "shedding", shed_again_and_again, kit->exec.ctx));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < MANY; i++)
+            assert_non_null(tensors[i] = berth_ones(kit->exec.ctx, BERTH_F32, 1, &few));
+        berth_release_array(tensors, MANY);
+    }
+    berth_thread_join(&thread);
+    assert_context_ok(kit->exec.ctx);
+    assert_int_equal(kit->exec.ctx->home.live_objects, 0);
+}
+
 static void bytes_that_are_to_be_kept_are_kept(void** state) {
     const keep_kit* kit = *state;
     load(kit);
@@ -312,6 +355,8 @@ int main(void) {
         ON_BOTH(steady_use_keeps_what_it_needs),
         ON_BOTH(smaller_steps_bring_what_is_kept_down),
         ON_BOTH(what_is_released_long_after_the_last_call_ages_from_then_on),
+        WITH(set_up_cpu, objects_of_tensors_that_are_gone_are_given_up),
+        WITH(set_up_cpu, objects_are_given_up_while_others_are_made),
         WITH(set_up_bytes, bytes_that_are_to_be_kept_are_kept),
         ON_BOTH(a_context_in_use_is_left_alone_and_not_waited_for),
         ON_BOTH(an_open_step_keeps_its_frame),
