@@ -13,8 +13,6 @@
 #define SEARCH_STEPS 32u
 #define NO_BIN UINT32_MAX
 #define HIGHEST_BIN (BERTH_EXTENT_OCTAVES * BERTH_EXTENT_STEPS - 1)
-/// A bit for each.
-#define ALL_LIFETIMES ((1u << BERTH_LIFETIME_COUNT) - 1)
 /// By berth_placeable.
 #define PLACEABLE_SIZES(granule_bytes)                                                             \
     { UINT64_C(64) << 10, UINT64_C(1) << 20, granule_bytes }
@@ -66,15 +64,15 @@ static berth_extent_bins* bins_of(berth_extents* extents, const berth_extent* ex
 }
 
 static bool is_on_border(const berth_extents* extents, uint64_t address) {
-    return address % extents->granule_bytes == 0;
+    return (address & (extents->granule_bytes - 1)) == 0;
 }
 
 /// The lifetime of the neighbour `id` of an extent that ends or begins at `border`, as far as the
-/// two share a granule.
+/// two share a granule. (At the ends of a region they share none.)
 static berth_lifetime lifetime_beside(const berth_extents* extents,
                                       berth_extent_id id,
                                       uint64_t border) {
-    if (id == 0 || is_on_border(extents, border)) return BERTH_LIFETIME_UNKNOWN;
+    if (is_on_border(extents, border)) return BERTH_LIFETIME_UNKNOWN;
     return (berth_lifetime)berth_extents_at(extents, id)->lifetime;
 }
 
@@ -88,24 +86,17 @@ static berth_lifetime owner_of(const berth_extents* extents, const berth_extent*
     return below > above ? below : above;
 }
 
-/// Bytes of the extent that blocks of `size` bytes, a power of two, can use.
-static uint64_t placeable_in(const berth_extents* extents,
-                             const berth_extent* extent,
-                             uint64_t size) {
-    const uint64_t alignment = size < extents->granule_bytes ? 1 : extents->granule_bytes;
-    const uint64_t start = berth_round_up(extent->start, alignment);
-    const uint64_t end = extent->start + extent->size;
-    return start < end ? berth_round_down(end - start, size) : 0;
-}
-
 /// Adds a FREE extent to the figures over them, or takes it out of them (`sign` is 1 or -1).
 static void count_free(berth_extents* extents, const berth_extent* extent, uint64_t sign) {
     if (extent->state != BERTH_EXTENT_FREE) return;
-    extents->free_count += sign;
     const uint64_t sizes[BERTH_PLACEABLE_COUNT] = PLACEABLE_SIZES(extents->granule_bytes);
+    const uint64_t end = extent->start + extent->size;
+    const uint64_t border = berth_round_up(extent->start, extents->granule_bytes);
+    const uint64_t aligned = border < end ? end - border : 0;
+    extents->free_count += sign;
     for (uint32_t i = 0; i < BERTH_PLACEABLE_COUNT; i++) {
-        if (extent->size >= sizes[i])
-            extents->placeable[i] += sign * placeable_in(extents, extent, sizes[i]);
+        const uint64_t bytes = sizes[i] < extents->granule_bytes ? extent->size : aligned;
+        extents->placeable[i] += sign * berth_round_down(bytes, sizes[i]);
     }
 }
 
@@ -380,13 +371,12 @@ static berth_extent_id search_up(const berth_extents* extents,
     return 0;
 }
 
-/// Best fit among the extents of `bins`.
-static berth_extent_id find_in(const berth_extents* extents,
-                               const berth_extent_bins* bins,
-                               uint64_t size,
-                               uint64_t alignment,
-                               uint64_t* out_start) {
-    if (bins->octaves == 0) return 0;
+/// As find_in, where there are any.
+static berth_extent_id search(const berth_extents* extents,
+                              const berth_extent_bins* bins,
+                              uint64_t size,
+                              uint64_t alignment,
+                              uint64_t* out_start) {
     const uint32_t low = bin_of(size);
     berth_extent_id id = search_up(extents, bins, low, size, alignment, SEARCH_STEPS, out_start);
     if (id != 0) return id;
@@ -398,21 +388,31 @@ static berth_extent_id find_in(const berth_extents* extents,
     return search_up(extents, bins, low, size, alignment, UINT32_MAX, out_start);
 }
 
-/// Best fit among the FREE extents of those lifetimes whose bits are set.
+/// Best fit among the extents of `bins`.
+static inline berth_extent_id find_in(const berth_extents* extents,
+                                      const berth_extent_bins* bins,
+                                      uint64_t size,
+                                      uint64_t alignment,
+                                      uint64_t* out_start) {
+    return bins->octaves == 0 ? 0 : search(extents, bins, size, alignment, out_start);
+}
+
+static uint64_t size_of(const berth_extents* extents, berth_extent_id id) {
+    return berth_extents_at(extents, id)->size;
+}
+
+/// Best fit among the FREE extents of the lifetimes [first, end).
 static berth_extent_id find_free(const berth_extents* extents,
-                                 uint32_t lifetimes,
+                                 uint32_t first,
+                                 uint32_t end,
                                  uint64_t size,
                                  uint64_t alignment,
                                  uint64_t* out_start) {
     berth_extent_id best = 0;
-    for (uint32_t i = 0; i < BERTH_LIFETIME_COUNT; i++) {
+    for (uint32_t i = first; i < end; i++) {
         uint64_t start = 0;
-        if ((lifetimes >> i & 1u) == 0) continue;
         const berth_extent_id id = find_in(extents, &extents->free[i], size, alignment, &start);
-        if (id == 0) continue;
-        if (best != 0 &&
-            berth_extents_at(extents, best)->size <= berth_extents_at(extents, id)->size)
-            continue;
+        if (id == 0 || (best != 0 && size_of(extents, best) <= size_of(extents, id))) continue;
         best = id;
         *out_start = start;
     }
@@ -424,8 +424,8 @@ berth_extent_id berth_extents_find(const berth_extents* extents,
                                    uint64_t size,
                                    uint64_t alignment,
                                    uint64_t* out_start) {
-    return holes ? find_in(extents, &extents->holes, size, alignment, out_start)
-                 : find_free(extents, ALL_LIFETIMES, size, alignment, out_start);
+    if (holes) return find_in(extents, &extents->holes, size, alignment, out_start);
+    return find_free(extents, 0, BERTH_LIFETIME_COUNT, size, alignment, out_start);
 }
 
 berth_extent_id berth_extents_find_among_like(const berth_extents* extents,
@@ -433,14 +433,14 @@ berth_extent_id berth_extents_find_among_like(const berth_extents* extents,
                                               uint64_t size,
                                               uint64_t alignment,
                                               uint64_t* out_start) {
-    const uint32_t whole = 1u << BERTH_LIFETIME_UNKNOWN;
+    const berth_extent_bins* whole = &extents->free[BERTH_LIFETIME_UNKNOWN];
     if (alignment >= extents->granule_bytes)
-        return find_free(extents, whole, size, alignment, out_start);
-    const uint32_t as_long = ALL_LIFETIMES & ~((1u << lifetime) - 1) & ~whole;
-    berth_extent_id id = find_free(extents, as_long, size, alignment, out_start);
-    if (id == 0) id = find_free(extents, whole, size, alignment, out_start);
+        return find_in(extents, whole, size, alignment, out_start);
+    berth_extent_id id =
+        find_free(extents, lifetime, BERTH_LIFETIME_COUNT, size, alignment, out_start);
+    if (id == 0) id = find_in(extents, whole, size, alignment, out_start);
     for (uint32_t shorter = lifetime - 1u; id == 0 && shorter > BERTH_LIFETIME_UNKNOWN; shorter--)
-        id = find_free(extents, 1u << shorter, size, alignment, out_start);
+        id = find_in(extents, &extents->free[shorter], size, alignment, out_start);
     return id;
 }
 
@@ -450,10 +450,10 @@ uint64_t berth_extents_choose_end(const berth_extents* extents,
                                   uint64_t size,
                                   uint64_t alignment,
                                   uint64_t first) {
-    // a block of whole granules shares none
-    if (alignment >= extents->granule_bytes) return first;
     const berth_extent* extent = berth_extents_at(extents, id);
     const uint64_t end = extent->start + extent->size;
+    // a block of whole granules shares none
+    if (alignment >= extents->granule_bytes) return first;
     const berth_lifetime below = lifetime_beside(extents, extent->before, extent->start);
     if (below == lifetime) return first;
     const berth_lifetime above = lifetime_beside(extents, extent->after, end);

@@ -186,7 +186,7 @@ void berth_pool_begin_life(berth_pool* pool,
                            berth_block* block);
 /// What is known of the block on extent `from`, which has moved, is known of extent `to`.
 void berth_pool_move_life(berth_pool* pool, berth_extent_id from, berth_extent_id to);
-/// Lets the block's site learn from it. Needs no lock.
+/// The block has come back: lets its site learn from it. Needs no lock.
 void berth_pool_end_life(berth_pool* pool, berth_extent* extent);
 /// A block has come back to the guard's holder: counts it, and lets its site learn. Needs no lock.
 static inline void berth_pool_count_give(berth_pool* pool, const berth_block* block) {

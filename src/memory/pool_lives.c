@@ -95,6 +95,10 @@ void berth_pool_move_life(berth_pool* pool, berth_extent_id from, berth_extent_i
 
 void berth_pool_end_life(berth_pool* pool, berth_extent* extent) {
     if (extent->site != 0) learn(pool, extent, age_of(pool, extent));
+    // in the front it is nobody's, and has no age
+    extent->site = 0;
+    extent->born = (uint32_t)pool->takes;
+    extent->born_step = (uint32_t)pool->steps;
 }
 
 void berth_pool_note_step(berth_pool* pool) {

@@ -52,13 +52,15 @@ static void note_largest(berth_pool* pool, uint64_t size) {
     if (size > pool->largest_now) pool->largest_now = size;
 }
 
+/// True if the block is one to be kept out of large holes. Where granules can be moved no hole is
+/// worth the memory that that may cost; whoever was promised granules was not promised those.
+static bool may_spoil(const berth_pool* pool, const wish* what) {
+    return what->lifetime == BERTH_LIFETIME_LONG && what->reservation == NULL && !pool->can_remap;
+}
+
 /// True if a block that stays would cut up the FREE extent `id`, which is much larger and just what
-/// requests of late have needed, though granules can be mapped for the block instead. Where
-/// granules can be moved no hole is worth that; whoever was promised granules was not promised
-/// those.
+/// requests of late have needed, though granules can be mapped for the block instead.
 static bool would_spoil(const berth_pool* pool, berth_extent_id id, const wish* what) {
-    if (what->lifetime != BERTH_LIFETIME_LONG || what->reservation != NULL || pool->can_remap)
-        return false;
     const uint64_t hole = berth_extents_at(&pool->extents, id)->size;
     if (hole / pool->granule_bytes < LARGE_HOLE_GRANULES || hole < what->size + what->size / 2)
         return false;
@@ -109,7 +111,7 @@ static void relieve(berth_pool* pool) {
 /// As berth_pool_take_extent, which notes how it ended.
 static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent_id* out_id) {
     bool relieved = !pool->is_async;
-    bool spares = true;
+    bool spares = may_spoil(pool, what);
     for (;;) {
         BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
         *out_id = take_mapped(pool, what, &spares);
@@ -131,7 +133,7 @@ berth_status berth_pool_take_extent(berth_pool* pool,
                                     berth_lifetime lifetime,
                                     berth_reservation* reservation,
                                     berth_extent_id* out_id) {
-    note_largest(pool, size);
+    if (!pool->can_remap) note_largest(pool, size);
     const wish what = {
         .size = size, .alignment = alignment, .lifetime = lifetime, .reservation = reservation};
     const berth_pool_footing before = berth_pool_stand(pool);

@@ -12,7 +12,7 @@
 #define WORTH_LIMIT 255u
 /// Evictions from a set after which the worth of all in it is halved.
 #define EVICTIONS_A_HALVING 32u
-/// Observations that a site remembers.
+/// Observations of one kind that a site remembers.
 #define SEEN_LIMIT 32u
 /// L2.
 #define LEAST_SEEN 2u
@@ -55,7 +55,7 @@ static berth_site* evict(berth_sites* sites, berth_site* set) {
 static berth_site* find(berth_sites* sites, uint64_t name) {
     berth_site* set = set_of(sites, name);
     for (uint32_t i = 0; i < BERTH_SITES_A_SET; i++) {
-        if (set[i].name != name || set[i].turn == 0) continue;
+        if (set[i].name != name) continue;
         if (set[i].worth < WORTH_LIMIT) set[i].worth++;
         return &set[i];
     }
@@ -66,7 +66,8 @@ static berth_site* find(berth_sites* sites, uint64_t name) {
     return site;
 }
 
-static berth_lifetime prediction(const berth_site* site) {
+/// L2.
+static berth_lifetime belief(const berth_site* site) {
     uint32_t best = BERTH_LIFETIME_SHORT, all = 0;
     for (uint32_t i = BERTH_LIFETIME_SHORT; i < BERTH_LIFETIME_COUNT; i++) {
         all += site->seen[i];
@@ -80,19 +81,18 @@ uint32_t berth_sites_predict(berth_sites* sites, uint64_t name, berth_lifetime* 
     *out_lifetime = BERTH_LIFETIME_UNKNOWN;
     if (name == 0) return 0;
     const berth_site* site = find(sites, name);
-    *out_lifetime = prediction(site);
+    *out_lifetime = (berth_lifetime)site->believed;
     return site->turn << PLACE_BITS | (uint32_t)(site - sites->sites);
 }
 
 /// Remembers one more observation; older ones fade.
 static void observe(berth_site* site, berth_lifetime seen) {
-    uint32_t all = 0;
-    site->seen[seen]++;
-    for (uint32_t i = BERTH_LIFETIME_SHORT; i < BERTH_LIFETIME_COUNT; i++)
-        all += site->seen[i];
-    if (all <= SEEN_LIMIT) return;
-    for (uint32_t i = BERTH_LIFETIME_SHORT; i < BERTH_LIFETIME_COUNT; i++)
-        site->seen[i] /= 2;
+    if (++site->seen[seen] >= SEEN_LIMIT) {
+        for (uint32_t i = BERTH_LIFETIME_SHORT; i < BERTH_LIFETIME_COUNT; i++)
+            site->seen[i] /= 2;
+    }
+    // what agrees does not shake a belief
+    if (site->believed != seen) site->believed = (uint8_t)belief(site);
 }
 
 /// Adds one without a locked instruction.
@@ -106,11 +106,12 @@ void berth_sites_learn(berth_sites* sites,
                        berth_lifetime predicted,
                        berth_lifetime seen) {
     if (number == 0) return;
-    const bool judged = predicted != BERTH_LIFETIME_UNKNOWN;
-    if (judged) count(predicted == seen ? &sites->right : &sites->wrong);
+    const bool was_wrong = predicted != BERTH_LIFETIME_UNKNOWN && predicted != seen;
+    if (predicted == seen) count(&sites->right);
+    if (was_wrong) count(&sites->wrong);
     berth_site* site = &sites->sites[number % BERTH_SITES];
     if (site->turn != number >> PLACE_BITS) return;
     // a site that changes its ways is believed less at once, not after as many blocks as before
-    if (judged && predicted != seen) site->seen[predicted] /= 2;
+    if (was_wrong) site->seen[predicted] /= 2;
     observe(site, seen);
 }

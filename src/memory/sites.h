@@ -39,6 +39,7 @@ typedef struct berth_site {
     uint64_t name;
     uint32_t turn;                      ///< how many sites have stood here; 0: none yet
     uint8_t worth;                      ///< uses, halved now and then
+    uint8_t believed;                   ///< the lifetime predicted for its next block
     uint8_t seen[BERTH_LIFETIME_COUNT]; ///< the last observations, weighted
 } berth_site;
 
