@@ -15,7 +15,8 @@ extern "C" {
 /// X(name, help). Shares and probabilities are in millionths. All are exact and of the moment of
 /// the query, but for what says "expected", which is of the last sample, and
 /// largest_free_bytes and external_ppm, which take the largest stretch for at most a 16th too
-/// large. Free bytes in slabs, which only blocks of one size class can use, count as reserved.
+/// large. Free bytes in slabs and fronts, which only blocks of one size can use at once, count as
+/// reserved.
 #define BERTH_HEALTH_STATS_MAP(X)                                                                  \
     X(requested_bytes,    "asked of the pool by blocks that are out")                              \
     X(reserved_bytes,     "in their places, with what rounding and slabs add")                     \

@@ -92,7 +92,7 @@ typedef enum berth_option_type {
     X(DECAY_MS, COUNT, "10000", 0, BERTH_OPTION_UNLIMITED, "ms", "",                               \
       "time in which idle memory that BERTH_KEEP does not keep goes back to the system, also "     \
       "while the program sleeps; 0: at each step's end, unlimited: never")                         \
-    X(FRAG_HORIZON, COUNT, "256", 8, 1073741824, "allocations", "",                                \
+    X(FRAG_HORIZON, COUNT, "32", 8,  1073741824, "allocations", "",                                \
       "how far ahead fragmentation is foretold")                                                   \
     X(COMPACT_FI, SHARE, "30%", 0, 0, "", "",                                                      \
       "fragmentation index, measured or foretold, over which the pool is compacted; off: never "   \

@@ -12,16 +12,19 @@
 /// Sizes asked for are remembered for about so many horizons.
 #define MEMORY_HORIZONS 4.0
 /// The weight of recall over precision, squared.
-#define RECALL_WEIGHT 2.25
+#define RECALL_WEIGHT 4.0
+/// A pause decays at most by e to this power.
+#define MOST_DECAY 20.0
+#define MOST_UNIT 1e6F
 #define LEAST_THRESHOLD 0.08
 #define MOST_THRESHOLD 0.6
 /// Of the record that sets the threshold, what stays at each prediction that comes due.
 #define RECORD_DECAY 0.998
-#define LEARNING_RATE 0.25
+#define LEARNING_RATE 0.1
 /// As many squared gradients are taken as seen before the first, so that it does not count for all.
 #define PRIOR_SQUARES 4.0
-#define FI_WEIGHT 0.3
-#define SLOPE_WEIGHT 0.2
+#define FI_WEIGHT 0.8
+#define SLOPE_WEIGHT 0.05
 #define SLOPE_DAMPING 0.9
 
 /// The features, in order.
@@ -36,26 +39,35 @@ enum {
     FREE_RATIO,    ///< log of it over the free memory
     CAN_GROW,      ///< more can be mapped for it
     FULLNESS,      ///< used of all that there is
+    ECHO_KNOWN,    ///< the last requests have come before
+    ECHO_EVENT,    ///< share of those times that the event followed
+    ECHO_DEMAND,   ///< log of requests that followed then and would be events now
+    ECHO_LARGEST,  ///< log of the largest one over the largest stretch
 };
 
 /// What the model believes before it has seen this program.
 static const double prior[BERTH_FORECAST_FEATURES] = {
-    [BIAS] = -0.5,
-    [DEMAND_NOW] = 0.4,
-    [DEMAND_WORST] = 0.6,
+    [BIAS] = -2.2,
+    [DEMAND_NOW] = 0.1,
+    [DEMAND_WORST] = 0,
     [CAME_LATELY] = 0.5,
-    [EVENT_RATE] = 0.3,
-    [SINCE_EVENT] = -0.2,
+    [EVENT_RATE] = 0.4,
+    [SINCE_EVENT] = -0.1,
     [LARGEST_RATIO] = 0.3,
-    [FREE_RATIO] = 0,
-    [CAN_GROW] = -0.5,
-    [FULLNESS] = 0.5,
+    [FREE_RATIO] = -0.25,
+    [CAN_GROW] = -0.3,
+    [FULLNESS] = 0.8,
+    [ECHO_KNOWN] = -0.7,
+    [ECHO_EVENT] = 4.2,
+    [ECHO_DEMAND] = 0,
+    [ECHO_LARGEST] = 0.5,
 };
 
 void berth_forecast_init(berth_forecast* forecast, uint64_t horizon_takes) {
     memset(forecast, 0, sizeof *forecast);
     forecast->horizon_takes = horizon_takes;
     forecast->threshold = 0.3;
+    forecast->unit = 1;
     memcpy(forecast->weights, prior, sizeof prior);
     for (uint32_t i = 0; i < BERTH_FORECAST_FEATURES; i++)
         forecast->squares[i] = PRIOR_SQUARES;
@@ -70,7 +82,11 @@ static berth_forecast_pending* pending_at(berth_forecast* forecast, uint32_t ind
     return &forecast->pending[(forecast->first + index) % (2 * BERTH_FORECAST_SAMPLES)];
 }
 
-void berth_forecast_note_event(berth_forecast* forecast, uint64_t takes) {
+void berth_forecast_note(
+    berth_forecast* forecast, uint64_t site, uint64_t size_bytes, uint64_t takes, bool is_event) {
+    berth_echo_note(&forecast->echo, site, size_bytes, takes, is_event);
+    forecast->asked[berth_asked_class(size_bytes)] += forecast->unit;
+    if (!is_event) return;
     forecast->events++;
     forecast->last_event_takes = takes;
     for (uint32_t i = 0; i < forecast->pending_count; i++) {
@@ -131,23 +147,27 @@ static void resolve(berth_forecast* forecast, uint64_t takes) {
     }
 }
 
-/// Ages what was asked for before and adds what is new.
+/// Keeps the unit in range.
+static void rescale(berth_forecast* forecast) {
+    for (uint32_t i = 0; i < BERTH_ASKED_CLASSES; i++)
+        forecast->asked[i] /= forecast->unit;
+    forecast->asked_takes /= (double)forecast->unit;
+    forecast->unit = 1;
+}
+
+/// Lets what came before count for less, and takes the pool's stretches in.
 static void take_in(berth_forecast* forecast, const berth_forecast_input* input) {
     const double horizon = (double)forecast->horizon_takes;
     const double passed = (double)(input->takes - forecast->last_takes);
-    const double keep = exp(-passed / (MEMORY_HORIZONS * horizon));
-    for (uint32_t i = 0; i < BERTH_ASKED_CLASSES; i++) {
-        const uint32_t fresh = input->counts[i] - forecast->last_counts[i];
-        forecast->asked[i] = (float)(keep * (double)forecast->asked[i] + fresh);
-    }
-    memcpy(forecast->last_counts, input->counts, sizeof forecast->last_counts);
-    forecast->asked_takes = keep * forecast->asked_takes + passed;
+    const double keep = exp(-fmin(passed / (MEMORY_HORIZONS * horizon), MOST_DECAY));
+    forecast->asked_takes += (double)forecast->unit * passed;
+    forecast->unit = (float)((double)forecast->unit / keep);
+    if (forecast->unit > MOST_UNIT) rescale(forecast);
     forecast->last_takes = input->takes;
     const double fresh_events = (double)(forecast->events - forecast->sampled_events);
     forecast->sampled_events = forecast->events;
-    const double share = passed > 0 ? 1 - keep : 0;
     const double rate = passed > 0 ? fresh_events * horizon / passed : 0;
-    forecast->event_rate += share * (rate - forecast->event_rate);
+    forecast->event_rate += (1 - keep) * (rate - forecast->event_rate);
     const uint32_t at = (uint32_t)(forecast->sample_count % BERTH_FORECAST_SAMPLES);
     forecast->past_largest[at] = input->largest_bytes;
     forecast->past_free[at] = input->free_bytes;
@@ -188,7 +208,22 @@ static double log_ratio(uint64_t a, uint64_t b) {
 
 static double log_count(double x) { return log(x + 0.02) + 2; }
 
-static void describe(const berth_forecast* forecast, const berth_forecast_input* input, double* x) {
+/// What the same requests brought before.
+static void describe_echo(berth_forecast* forecast, const berth_forecast_input* input, double* x) {
+    berth_echo_answer answer;
+    berth_echo_ask(
+        &forecast->echo, forecast->horizon_takes, input->largest_bytes, input->free_bytes, &answer);
+    if (answer.matches == 0) {
+        x[ECHO_DEMAND] = x[DEMAND_NOW];
+        return;
+    }
+    x[ECHO_KNOWN] = answer.is_long ? 1 : 0.5;
+    x[ECHO_EVENT] = answer.event_share;
+    x[ECHO_DEMAND] = log_count(answer.between);
+    x[ECHO_LARGEST] = log_ratio(answer.largest_bytes, input->largest_bytes);
+}
+
+static void describe(berth_forecast* forecast, const berth_forecast_input* input, double* x) {
     uint64_t least = UINT64_MAX, most = 0;
     for (uint32_t i = 0; i < BERTH_FORECAST_SAMPLES && i < forecast->sample_count; i++) {
         if (forecast->past_largest[i] < least) least = forecast->past_largest[i];
@@ -210,6 +245,7 @@ static void describe(const berth_forecast* forecast, const berth_forecast_input*
     x[FREE_RATIO] = log_ratio(common, input->free_bytes);
     x[CAN_GROW] = input->room_bytes >= common ? 1 : 0;
     x[FULLNESS] = (double)input->used_bytes / all;
+    describe_echo(forecast, input, x);
 }
 
 static void predict_fi(berth_forecast* forecast, double fi) {

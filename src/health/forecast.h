@@ -4,16 +4,18 @@
 // knows no pool and no clock. Not thread-safe.
 //
 // How: such a request is larger than the largest stretch and no larger than all that is free. How
-// many of that kind to expect follows from the sizes lately asked for and from the stretches lately
-// seen; a logistic model weighs that against what has happened lately. Each prediction is held
-// against what came, which is counted and teaches the model.
+// many of that kind to expect follows from what came after the same requests earlier (programs
+// repeat themselves), from the sizes lately asked for, and from the stretches lately seen; a
+// logistic model weighs that against what has happened lately. Each prediction is held against what
+// came, which is counted and teaches the model.
 #ifndef BERTH_HEALTH_FORECAST_H
 #define BERTH_HEALTH_FORECAST_H
 
+#include "health/echo.h"
 #include "memory/pool_watch.h"
 
-#define BERTH_FORECAST_FEATURES 10u
-#define BERTH_FORECAST_SAMPLES 8u ///< predictions in one horizon
+#define BERTH_FORECAST_FEATURES 14u
+#define BERTH_FORECAST_SAMPLES 4u ///< predictions in one horizon
 
 /// How predictions turned out, since the beginning.
 typedef struct berth_forecast_record {
@@ -31,8 +33,7 @@ typedef struct berth_forecast_input {
     uint64_t spare_bytes;   ///< of them, whole granules
     uint64_t room_bytes;    ///< what could be mapped beyond
     uint64_t used_bytes;
-    double fi;              ///< 0 to 1
-    const uint32_t* counts; ///< [BERTH_ASKED_CLASSES] requests so far, as in berth_pool_asked
+    double fi; ///< 0 to 1
 } berth_forecast_input;
 
 /// One prediction until its horizon has passed.
@@ -59,9 +60,10 @@ typedef struct berth_forecast {
 
     uint64_t sample_count;
     uint64_t last_takes;
-    uint32_t last_counts[BERTH_ASKED_CLASSES];
-    float asked[BERTH_ASKED_CLASSES]; ///< decaying
-    double asked_takes;               ///< the takes they stand for
+    /// Requests by class, each counted for `unit`, which grows instead of the others decaying.
+    float asked[BERTH_ASKED_CLASSES];
+    float unit;
+    double asked_takes; ///< the takes they stand for, in the same units
     uint64_t events;
     uint64_t last_event_takes;
     double event_rate; ///< events a horizon, decaying
@@ -71,14 +73,17 @@ typedef struct berth_forecast {
     uint64_t past_free[BERTH_FORECAST_SAMPLES];
     berth_forecast_pending pending[2 * BERTH_FORECAST_SAMPLES]; ///< ring, oldest at `first`
     uint32_t first, pending_count;
+    berth_echo echo;
 } berth_forecast;
 
 /// `horizon_takes` > 0.
 void berth_forecast_init(berth_forecast* forecast, uint64_t horizon_takes);
 /// The takes between two samples.
 uint64_t berth_forecast_period(const berth_forecast* forecast);
-/// A request failed or needed a move though enough was free, when there had been `takes`.
-void berth_forecast_note_event(berth_forecast* forecast, uint64_t takes);
+/// Every request. It was made when there had been `takes`; `is_event`: it failed or needed a move
+/// though enough was free.
+void berth_forecast_note(
+    berth_forecast* forecast, uint64_t site, uint64_t size_bytes, uint64_t takes, bool is_event);
 /// Resolves what has come due, learns from it, and predicts anew.
 void berth_forecast_sample(berth_forecast* forecast, const berth_forecast_input* input);
 

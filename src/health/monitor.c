@@ -29,29 +29,27 @@ struct berth_monitor {
     double fi_peak;
     uint64_t last_takes, last_asked_bytes, last_used_bytes;
     double rate_takes, taken_bytes, given_bytes; ///< decaying sums
+    double asked_bytes[BERTH_PLACEABLE_COUNT];   ///< by size, decaying
 };
-
-/// The class below which requests count for each of the sizes in berth_placeable.
-static const uint64_t placeable_sizes[BERTH_PLACEABLE_COUNT - 1] = {UINT64_C(64) << 10,
-                                                                    UINT64_C(1) << 20};
 
 static double share(uint64_t part, uint64_t whole) {
     return whole == 0 ? 0 : 1 - (double)part / (double)whole;
 }
 
-/// The index of `pool`, weighted by the bytes lately asked for in blocks of each size.
+/// The size of berth_placeable that requests of `size` bytes count for.
+static berth_placeable placeable_of(uint64_t size) {
+    if (size <= UINT64_C(64) << 10) return BERTH_PLACEABLE_64K;
+    return size <= UINT64_C(1) << 20 ? BERTH_PLACEABLE_1M : BERTH_PLACEABLE_GRANULE;
+}
+
+/// The pool's index, weighted by the bytes lately asked for in blocks of each size.
 static double weigh_fi(const berth_monitor* monitor) {
     const berth_extents* extents = &monitor->pool->extents;
     const uint64_t free_bytes = extents->bytes[BERTH_EXTENT_FREE];
     double sum = 0, weights = 0;
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < BERTH_ASKED_CLASSES; i++) {
-        const uint64_t size = berth_asked_floor(i);
-        while (at < BERTH_PLACEABLE_GRANULE && size > placeable_sizes[at])
-            at++;
-        const double weight = (double)monitor->forecast.asked[i] * (double)size;
-        sum += weight * share(extents->placeable[at], free_bytes);
-        weights += weight;
+    for (int i = 0; i < BERTH_PLACEABLE_COUNT; i++) {
+        sum += monitor->asked_bytes[i] * share(extents->placeable[i], free_bytes);
+        weights += monitor->asked_bytes[i];
     }
     if (weights > 0) return sum / weights;
     return share(extents->placeable[BERTH_PLACEABLE_GRANULE], free_bytes);
@@ -68,6 +66,8 @@ static void follow_rates(berth_monitor* monitor) {
     const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
     const double taken = (double)(pool->asked.bytes - monitor->last_asked_bytes);
     const double given = taken - ((double)used - (double)monitor->last_used_bytes);
+    for (int i = 0; i < BERTH_PLACEABLE_COUNT; i++)
+        monitor->asked_bytes[i] *= RATE_DECAY;
     monitor->rate_takes =
         RATE_DECAY * monitor->rate_takes + (double)(pool->takes - monitor->last_takes);
     monitor->taken_bytes = RATE_DECAY * monitor->taken_bytes + taken;
@@ -109,7 +109,6 @@ static void look(berth_monitor* monitor, bool idle) {
         .room_bytes = berth_store_query_room(pool->account),
         .used_bytes = extents->bytes[BERTH_EXTENT_USED],
         .fi = weigh_fi(monitor),
-        .counts = pool->asked.counts,
     };
     berth_forecast_sample(&monitor->forecast, &input);
     follow_rates(monitor);
@@ -124,6 +123,7 @@ static void look(berth_monitor* monitor, bool idle) {
         .fi = input.fi,
         .fi_predicted = monitor->forecast.fi_predicted,
         .probability = monitor->forecast.probability,
+        .is_expected = monitor->forecast.is_expected,
     };
     const berth_trigger_input figures = trigger_input(monitor, now_ns, input.fi);
     const berth_trigger_reason reason = idle ? berth_trigger_idle(&monitor->trigger, &figures)
@@ -134,12 +134,11 @@ static void look(berth_monitor* monitor, bool idle) {
 
 static void sample(void* self) { look(self, false); }
 
-/// A failure or a move, though enough was free.
-static void note(void* self, berth_pool_outcome outcome, uint64_t size_bytes) {
-    (void)outcome;
-    (void)size_bytes;
+static void note(void* self, uint64_t site, uint64_t size_bytes, berth_pool_outcome outcome) {
     berth_monitor* monitor = self;
-    berth_forecast_note_event(&monitor->forecast, monitor->pool->takes);
+    const bool is_event = outcome == BERTH_POOL_MOVED || outcome == BERTH_POOL_REFUSED;
+    monitor->asked_bytes[placeable_of(size_bytes)] += (double)size_bytes;
+    berth_forecast_note(&monitor->forecast, site, size_bytes, monitor->pool->takes, is_event);
 }
 
 berth_status berth_monitor_create(const berth_monitor_config* config, berth_monitor** out_monitor) {

@@ -2,12 +2,13 @@
 // Health layer: how fragmented pools are, how fragmented they will be, and what is done about it.
 // Knows pools and what may be moved in them, no ops and no tensors.
 //
-// H1: a monitor costs its pool's takes a counter and a compare; all else happens once in a period
-//     of takes, under the pool's lock, in time that does not depend on how much is in the pool.
+// H1 and H2 are in health/compactor.h.
 //
-// H2: every prediction is held against what came within its horizon, and counted.
+// H3: a monitor costs what takes from a front or a slab nothing, and those that need an extent a
+//     few stores; all else happens once in a period of takes, under the pool's lock, in time that
+//     does not depend on how much is in the pool.
 //
-// H3: compaction changes no content, and none of what is pinned, shared or in flight.
+// H4: every prediction is held against what came within its horizon, and counted.
 //
 // This header: the monitor of one pool.
 #ifndef BERTH_HEALTH_MONITOR_H
@@ -39,6 +40,7 @@ typedef struct berth_monitor_sample {
     double fi;
     double fi_predicted; ///< a horizon later
     double probability;  ///< of a failure or a move within the horizon
+    bool is_expected;    ///< that is over the threshold
 } berth_monitor_sample;
 
 /// Sums from which the figures of one pool or of several follow.

@@ -153,8 +153,9 @@ void berth_pool_drain_remote(berth_pool* pool);
 // pool_place.c
 
 /// An extent of `size` bytes at a multiple of `alignment`, USED, for a block or a slab of
-/// `lifetime`. Unlocks.
+/// `lifetime`; `site` is for the watch. Unlocks.
 BERTH_NODISCARD berth_status berth_pool_take_extent(berth_pool* pool,
+                                                    uint64_t site,
                                                     uint64_t size,
                                                     uint64_t alignment,
                                                     berth_lifetime lifetime,
@@ -209,6 +210,7 @@ berth_pool_footing berth_pool_stand(const berth_pool* pool);
 /// Notes how a request for an extent of `size` bytes ended that began with `before`.
 void berth_pool_note_asked(berth_pool* pool,
                            const berth_pool_footing* before,
+                           uint64_t site,
                            uint64_t size,
                            berth_status status);
 

@@ -128,6 +128,7 @@ static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent
 }
 
 berth_status berth_pool_take_extent(berth_pool* pool,
+                                    uint64_t site,
                                     uint64_t size,
                                     uint64_t alignment,
                                     berth_lifetime lifetime,
@@ -138,7 +139,7 @@ berth_status berth_pool_take_extent(berth_pool* pool,
         .size = size, .alignment = alignment, .lifetime = lifetime, .reservation = reservation};
     const berth_pool_footing before = berth_pool_stand(pool);
     const berth_status status = find_extent(pool, &what, out_id);
-    berth_pool_note_asked(pool, &before, size, status);
+    berth_pool_note_asked(pool, &before, site, size, status);
     return status;
 }
 
@@ -149,8 +150,8 @@ berth_status berth_pool_take_large(berth_pool* pool,
     const uint64_t alignment = berth_pool_shape(pool, &bytes);
     const berth_life life = berth_pool_expect_life(pool, request->site);
     berth_extent_id id = 0;
-    BERTH_TRY(
-        berth_pool_take_extent(pool, bytes, alignment, life.believed, request->reservation, &id));
+    BERTH_TRY(berth_pool_take_extent(
+        pool, request->site, bytes, alignment, life.believed, request->reservation, &id));
     berth_extent* extent = berth_extents_at(&pool->extents, id);
     extent->movable = request->movable;
     berth_pool_begin_life(pool, extent, &life, out_block);

@@ -25,8 +25,8 @@ static berth_status add_slab(berth_pool* pool,
                              berth_reservation* reservation) {
     const uint64_t bytes = pool->slabs.classes[size_class].slab_bytes;
     berth_extent_id extent = 0;
-    BERTH_TRY(
-        berth_pool_take_extent(pool, bytes, bytes, BERTH_LIFETIME_MEDIUM, reservation, &extent));
+    BERTH_TRY(berth_pool_take_extent(
+        pool, size_class + 1, bytes, bytes, BERTH_LIFETIME_MEDIUM, reservation, &extent));
     const berth_status status = berth_slabs_prepare(&pool->slabs, size_class);
     if (status != BERTH_OK) {
         berth_pool_free_extent(pool, extent, 0);

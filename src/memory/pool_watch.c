@@ -38,6 +38,7 @@ static berth_pool_outcome judge(const berth_pool* pool,
 
 void berth_pool_note_asked(berth_pool* pool,
                            const berth_pool_footing* before,
+                           uint64_t site,
                            uint64_t size,
                            berth_status status) {
     berth_pool_asked* asked = &pool->asked;
@@ -50,7 +51,6 @@ void berth_pool_note_asked(berth_pool* pool,
     asked->bytes += size;
     berth_pool_watch* watch = pool->watch;
     if (watch == NULL) return;
-    if (outcome == BERTH_POOL_MOVED || outcome == BERTH_POOL_REFUSED)
-        watch->note(watch->self, outcome, size);
+    watch->note(watch->self, site, size, outcome);
     if (pool->takes >= watch->next_takes) watch->sample(watch->self);
 }

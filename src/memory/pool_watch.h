@@ -39,8 +39,9 @@ typedef struct berth_pool_watch {
     /// it anew.
     uint64_t next_takes;
     void (*sample)(void* self);
-    /// A request was MOVED or REFUSED.
-    void (*note)(void* self, berth_pool_outcome outcome, uint64_t size_bytes);
+    /// Called for every request for an extent. `site` as in berth_pool_request; a number of their
+    /// own for slabs of each class.
+    void (*note)(void* self, uint64_t site, uint64_t size_bytes, berth_pool_outcome outcome);
 } berth_pool_watch;
 
 /// The class of `size` bytes, > 0.

@@ -177,8 +177,8 @@ static void samples_are_kept_in_a_bounded_ring(void** state) {
     const uint32_t got = berth_monitor_query_samples(w.monitor, samples, 2 * BERTH_MONITOR_SAMPLES);
     assert_int_equal(got, BERTH_MONITOR_SAMPLES);
     for (uint32_t i = 0; i + 1 < got; i++)
-        assert_int_equal(samples[i].takes - samples[i + 1].takes, HORIZON / 8);
-    assert_int_equal(figures(&w).samples, 3 + 20 * 8 - 1);
+        assert_int_equal(samples[i].takes - samples[i + 1].takes, HORIZON / BERTH_FORECAST_SAMPLES);
+    assert_int_equal(figures(&w).samples, 3 + 20 * BERTH_FORECAST_SAMPLES - 1);
     stop(&w);
 }
 

@@ -4,13 +4,16 @@
 
 #include "memory/pool_internal.h"
 
+#define SITE UINT64_C(0x123456789)
+
 typedef struct look {
     berth_pool* pool;
     berth_pool_watch watch;
     uint64_t period;
     uint64_t samples;
     uint64_t notes[BERTH_POOL_OUTCOMES];
-    uint64_t noted_bytes;
+    uint64_t noted_bytes; ///< of the last one that failed or needed a move
+    uint64_t noted_sites; ///< their sum
 } look;
 
 static void sample(void* self) {
@@ -19,10 +22,11 @@ static void sample(void* self) {
     l->watch.next_takes = l->pool->takes + l->period;
 }
 
-static void note(void* self, berth_pool_outcome outcome, uint64_t size) {
+static void note(void* self, uint64_t site, uint64_t size, berth_pool_outcome outcome) {
     look* l = self;
     l->notes[outcome]++;
-    l->noted_bytes = size;
+    l->noted_sites += site;
+    if (outcome == BERTH_POOL_MOVED || outcome == BERTH_POOL_REFUSED) l->noted_bytes = size;
 }
 
 static berth_pool* make_pool(const memory_kit* kit) {
@@ -34,7 +38,7 @@ static berth_pool* make_pool(const memory_kit* kit) {
 }
 
 static berth_block take(berth_pool* pool, uint64_t size) {
-    const berth_pool_request request = {.size_bytes = size};
+    const berth_pool_request request = {.size_bytes = size, .site = SITE};
     berth_block block;
     assert_ok(berth_pool_take(pool, &request, &block));
     return block;
@@ -147,6 +151,7 @@ static void the_watch_looks_once_in_its_period_of_takes(void** state) {
         berth_pool_give(pool, &block);
     }
     assert_int_equal(l.samples, 10);
+    assert_int_equal(l.noted_sites, 100 * SITE);
     berth_pool_set_watch(pool, NULL);
     const berth_block block = take(pool, KIT_GRANULE);
     berth_pool_give(pool, &block);
