@@ -97,6 +97,7 @@ void berth_pool_refill(berth_pool* pool, uint32_t size_class) {
 
 /// Gives the `count` bottom slots of a magazine to their slabs.
 static void flush_slots(berth_pool* pool, berth_magazine* magazine, uint32_t count) {
+    if (count == 0) return; // there may be no slots at all
     for (uint32_t i = 0; i < count; i++)
         berth_pool_return_slot(pool, magazine->slots[i].handle);
     magazine->count -= count;
