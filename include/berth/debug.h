@@ -18,6 +18,9 @@ extern "C" {
 /// -4.3e8.
 #define BERTH_POISON_ALLOC_BYTE 0xCD
 
+/// What BERTH_GUARD=1 puts behind each block; 64 of them where the block lies in a pool.
+#define BERTH_GUARD_BYTE 0xBD
+
 /// Writes which memory of the runtime's pools is out, as text: a line for each place in the program
 /// that took some, with blocks, bytes, op, step and event, and how many takes ago the oldest of it
 /// was taken; most bytes first. Tensors are named by the op that made them, bytes of berth_alloc()
@@ -27,7 +30,7 @@ extern "C" {
 /// With BERTH_LEAKS=1 the same lines are logged as warnings when the program releases the runtime
 /// while something is out, and at the end of the process.
 /// `buffer`, `size` and `*out_needed` are as in berth_runtime_format_report().
-/// Errors:  BERTH_ERR_STATE (neither BERTH_LEAKS nor BERTH_HISTORY is on), BERTH_ERR_OUT_OF_MEMORY,
+/// Errors:  BERTH_ERR_STATE (none of BERTH_LEAKS, BERTH_HISTORY and BERTH_GUARD is on), BERTH_ERR_OUT_OF_MEMORY,
 ///          BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_needed` is 0.
 /// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_format_leaks(berth_runtime* runtime,

@@ -92,7 +92,9 @@ typedef struct berth_step_counters {
     X(host_bytes,          "host memory for Berth's own metadata")                             \
     X(host_allocs,         "allocations of it so far")                                         \
     X(reclaims,            "times memory was short and idle memory was looked for")            \
-    X(failures,            "requests refused after that")
+    X(failures,            "requests refused after that")                                      \
+    X(guards_broken,       "blocks found written behind their end (BERTH_GUARD)")              \
+    X(order_refused,       "uses of bytes that no wait allowed (BERTH_CHECK_ORDER)")
 // clang-format on
 
 /// The numbers of BERTH_MEMORY_STATS_MAP.

@@ -109,6 +109,9 @@ typedef enum berth_option_type {
       "each row of a result has the same bits for every batch size and thread count")              \
     X(POISON, WORD, "off", 0, 0, "", BERTH_WORDS_TEXT(BERTH_POISON_WORDS),                         \
       "fill memory with a pattern when it is freed, placed, or both")                              \
+    X(GUARD, BOOL, "0", 0, 1, "", "",                                                              \
+      "put a pattern behind each block, looked at when it is given back, and granules that are "   \
+      "not mapped around large blocks and frames")                                                 \
     X(LEAKS, BOOL, "0", 0, 1, "", "",                                                              \
       "log what is still out, by the place that took it, when the runtime is released and when "   \
       "the process ends")                                                                          \

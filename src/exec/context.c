@@ -40,6 +40,7 @@ static void destroy(berth_context* context) {
     berth_plain_bytes_end(context);
     berth_arena_destroy(home->arena);
     berth_monitor_destroy(context->monitor);
+    berth_guards_fini(&home->guards);
     berth_pool_destroy(home->pool);
     berth_store_remove_tenant(runtime->store, &context->tenant);
     berth_stream_destroy(home->stream);

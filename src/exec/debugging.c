@@ -87,7 +87,7 @@ berth_status berth_runtime_format_leaks(berth_runtime* runtime,
     BERTH_TRY(berth_fork_check(runtime->fork_generation));
     if (runtime->audit == NULL)
         return berth_fail(BERTH_ERR_STATE,
-                          "nothing is noted: BERTH_LEAKS and BERTH_HISTORY are off");
+                          "nothing is noted: BERTH_LEAKS, BERTH_HISTORY and BERTH_GUARD are off");
     berth_text text = {.buffer = buffer, .size = size};
     if (size > 0) buffer[0] = '\0';
     BERTH_TRY(berth_audit_write_leaks(runtime->audit, &text));
@@ -101,7 +101,9 @@ berth_status berth_debugging_start(berth_runtime* runtime, const berth_options* 
     const uint64_t events = berth_options_u64(options, BERTH_OPTION_HISTORY);
     const bool leaks = berth_options_bool(options, BERTH_OPTION_LEAKS);
     runtime->history_events = events;
-    if (events == 0 && !leaks) return BERTH_OK;
+    runtime->guards = berth_options_bool(options, BERTH_OPTION_GUARD);
+    runtime->is_strict = berth_options_bool(options, BERTH_OPTION_STRICT);
+    if (events == 0 && !leaks && !runtime->guards) return BERTH_OK;
     const berth_status status = berth_audit_create(runtime->host, events, &runtime->audit);
     if (status != BERTH_OK) return berth_fail_prefix(status, "BERTH_HISTORY");
     if (leaks) list_runtime(runtime);
@@ -126,9 +128,23 @@ static void where(berth_home* home, berth_audit_site* out_site) {
     if (run->mode != BERTH_RUN_MODE_UNTRACKED) out_site->event = run->ledger.event;
 }
 
+static void fail_context(berth_home* home) {
+    berth_context_fail(berth_home_context(home), BERTH_ERR_CORRUPT, "release", NULL);
+}
+
 void berth_debugging_join(berth_context* context) {
-    context->home.audit = context->runtime->audit;
-    context->home.where = where;
+    const berth_runtime* runtime = context->runtime;
+    berth_home* home = &context->home;
+    home->audit = runtime->audit;
+    home->where = where;
+    if (!runtime->guards) return;
+    const berth_account account = {
+        .store = runtime->store, .tenant = &context->tenant, .owner = BERTH_OWNER_POOL};
+    const bool is_system = runtime->mode == BERTH_MODE_SYSTEM;
+    berth_guards_init(&home->guards, home->host, account, home->stream, is_system);
+    berth_arena_set_guards(home->arena);
+    home->guard_bytes = BERTH_GUARD_LINE_BYTES;
+    if (runtime->is_strict) home->on_damage = fail_context;
 }
 
 berth_status berth_debugging_note(berth_runtime* runtime,

@@ -158,6 +158,8 @@ struct berth_runtime {
     berth_audit* audit; ///< NULL: nobody notes what is taken
     uint64_t history_events;
     bool reports_leaks;
+    bool guards; ///< BERTH_GUARD
+    bool is_strict;
     struct berth_runtime* next_reported; ///< of those that report leaks
     berth_plan_policy policy;
     berth_pool_bypass bypass;

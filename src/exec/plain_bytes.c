@@ -27,7 +27,8 @@ static berth_status take(berth_context* context, uint64_t bytes, void** out_data
                                                     .site = berth_home_site(home, bytes)},
                               &block));
     if (home->fills_on_alloc)
-        berth_home_fill(home, block.data, block.size_bytes, BERTH_POISON_ALLOC_BYTE);
+        berth_home_fill(
+            home, block.data, berth_home_asked_bytes(home, &block), BERTH_POISON_ALLOC_BYTE);
     if (berth_device_is_async(home->stream->device)) {
         // pending work may still write where the last owner was, and the host waits for no stream
         const berth_status status = berth_stream_synchronize(home->stream);
@@ -48,7 +49,8 @@ static void give(berth_context* context, const berth_address_entry* entry) {
     berth_home* home = &context->home;
     const berth_block block = block_of(entry);
     if (home->fills_on_free)
-        berth_home_fill(home, block.data, block.size_bytes, BERTH_POISON_FREE_BYTE);
+        berth_home_fill(
+            home, block.data, berth_home_asked_bytes(home, &block), BERTH_POISON_FREE_BYTE);
     berth_home_give(home, &block);
 }
 

@@ -235,6 +235,8 @@ static void add_pools(berth_runtime* runtime, berth_memory_stats* stats) {
         berth_pool_stats pool;
         berth_pool_query_stats(c->home.pool, &pool);
         stats->requested_bytes += pool.requested_bytes;
+        stats->requested_bytes +=
+            atomic_load_explicit(&c->home.guards.large_bytes, memory_order_relaxed);
         if (pool.largest_free_bytes > stats->largest_free_bytes)
             stats->largest_free_bytes = pool.largest_free_bytes;
     }
@@ -264,6 +266,9 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
         .reclaims = store.reclaims,
         .failures = store.failures,
     };
+    if (runtime->audit != NULL)
+        out_stats->guards_broken = berth_audit_query_damaged(runtime->audit);
+    out_stats->order_refused = berth_order_check_query_refused(runtime->device);
     add_pools(runtime, out_stats);
     return BERTH_OK;
 }

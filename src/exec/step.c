@@ -26,11 +26,13 @@ static berth_run* prepare_run(berth_context* context) {
 }
 
 /// What the pool may have to map for the values that one placement leaves to it.
-static uint64_t placement_growth(const berth_pool* pool, const berth_placement* placement) {
+static uint64_t placement_growth(const berth_home* home, const berth_placement* placement) {
+    const berth_pool* pool = home->pool;
     const berth_path* path = placement->path;
     berth_pool_demand demand = {0};
     for (uint32_t i = 0; i < path->escaping_count; ++i)
-        berth_pool_demand_add(pool, &demand, placement->places[path->escaping[i]].bytes);
+        berth_pool_demand_add(
+            pool, &demand, placement->places[path->escaping[i]].bytes + home->guard_bytes);
     return berth_pool_demand_bytes(pool, &demand);
 }
 
@@ -47,7 +49,7 @@ static uint64_t pool_growth(const berth_context* context,
     const berth_pool* pool = context->home.pool;
     uint64_t most = 0;
     for (uint32_t i = 0; i < run->branches.count; ++i) {
-        const uint64_t growth = placement_growth(pool, run->branches.items[i].placement);
+        const uint64_t growth = placement_growth(&context->home, run->branches.items[i].placement);
         if (growth > most) most = growth;
     }
     if (!outlook->has_other_paths) return most;

@@ -40,6 +40,7 @@ struct berth_arena {
     berth_stream* stream;
     uint64_t capacity_bytes; ///< the store's
     bool can_remap;
+    bool has_guards;
     berth_reclaimer reclaimer;
     range_vec ranges;
     berth_arena_range* current; ///< NULL before the first push
@@ -227,17 +228,27 @@ static bool needs_fresh_range(const berth_arena* arena) {
     return arena->current == NULL || (arena->frames.count == 0 && arena->current->holds > 0);
 }
 
+void berth_arena_set_guards(berth_arena* arena) { arena->has_guards = true; }
+
+/// Where a frame of `size` bytes goes that has nothing below it but what ends at `offset`.
+static uint64_t place_above(const berth_arena* arena, uint64_t offset, uint64_t size) {
+    if (!arena->has_guards) return berth_round_up(offset, BERTH_ALIGNMENT);
+    const uint64_t granule = arena->current->granule_bytes;
+    const uint64_t slack = berth_round_up(size, granule) - berth_round_up(size, BERTH_ALIGNMENT);
+    return berth_round_up(offset, granule) + granule + slack;
+}
+
 /// Where a frame of `size` bytes goes: the lowest offset on top that meets no hold.
 static uint64_t find_base(const berth_arena* arena, uint64_t size) {
     const berth_arena_range* range = arena->current;
-    uint64_t base = berth_round_up(arena->top, BERTH_ALIGNMENT);
+    uint64_t base = place_above(arena, arena->top, size);
     if (range->holds == 0) return base;
     for (size_t i = 0; i < arena->holds.count; i++) {
         const hold* held = &arena->holds.items[i];
         if (held->range != range) continue;
         const uint64_t start = offset_of(range, held->data);
         const uint64_t end = start + held->size_bytes;
-        if (start < base + size && base < end) base = berth_round_up(end, BERTH_ALIGNMENT);
+        if (start < base + size && base < end) base = place_above(arena, end, size);
     }
     return base;
 }
@@ -275,7 +286,7 @@ void berth_arena_cancel_reserve(berth_arena* arena) {
 
 /// Moves the idle granules of `old` over, as far as no work is pending on them.
 static void inherit(berth_arena* arena, berth_arena_range* old, berth_arena_range* fresh) {
-    if (!arena->can_remap) return;
+    if (!arena->can_remap || arena->has_guards) return;
     const uint64_t from = berth_arena_range_settle(old, 0, false);
     uint64_t end = end_of(old);
     size_t index = arena->holds.count;
@@ -321,9 +332,12 @@ static berth_status push_locked(berth_arena* arena,
                                 uint64_t size,
                                 berth_reservation* reservation,
                                 berth_frame* out_frame) {
-    if (needs_fresh_range(arena)) BERTH_TRY(begin_range(arena, size > 0 ? size : 1));
+    const uint64_t guards =
+        arena->has_guards ? 2 * berth_store_device(arena->account.store)->granule_bytes : 0;
+    if (needs_fresh_range(arena)) BERTH_TRY(begin_range(arena, (size > 0 ? size : 1) + guards));
     const uint64_t base = find_base(arena, size);
     const stretch place = {base, base + size};
+    if (arena->has_guards) sweep(arena, arena->current, place.end, UINT64_MAX, true);
     BERTH_TRY(stretch_vec_push(&arena->frames, arena->host, place));
     const berth_status status = populate(arena, &place, reservation);
     arena->floor = 0;

@@ -32,6 +32,11 @@ BERTH_NODISCARD berth_status berth_arena_create(const berth_host* host,
 /// Accepts NULL. No frame is pushed and nothing is held.
 void berth_arena_destroy(berth_arena* arena);
 
+/// From now on a frame ends where its granules do, and what lies next to them is not mapped
+/// (BERTH_GUARD): whoever goes on beyond a frame faults. Before the first push. A push then gives
+/// back what is mapped above, and waits for work that may use it.
+void berth_arena_set_guards(berth_arena* arena);
+
 /// Promises what push(size) would have to map, and from then until the next push, trim or cancel
 /// keeps reclaim off the idle granules that push would use. Without it the ladder that the promise
 /// climbs may take those first. Errors: BERTH_ERR_OUT_OF_MEMORY; nothing promised.

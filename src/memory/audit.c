@@ -56,6 +56,7 @@ struct berth_audit {
     uint64_t event_count; ///< ever noted
     uint64_t takes;
     uint64_t bytes; ///< out
+    uint64_t damaged;
     uint64_t began_ns;
 };
 
@@ -238,6 +239,19 @@ bool berth_audit_query_site(berth_audit* audit, const void* data, berth_audit_si
     }
     berth_mutex_unlock(&audit->lock);
     return is_known;
+}
+
+void berth_audit_count_damage(berth_audit* audit) {
+    berth_mutex_lock(&audit->lock);
+    ++audit->damaged;
+    berth_mutex_unlock(&audit->lock);
+}
+
+uint64_t berth_audit_query_damaged(berth_audit* audit) {
+    berth_mutex_lock(&audit->lock);
+    const uint64_t damaged = audit->damaged;
+    berth_mutex_unlock(&audit->lock);
+    return damaged;
 }
 
 // --- Leaks ---------------------------------------------------------------------------------------

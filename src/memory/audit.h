@@ -54,6 +54,10 @@ bool berth_audit_query_site(berth_audit* audit, const void* data, berth_audit_si
 /// Adds " op in step NAME, event N" to `text`.
 void berth_audit_write_site(berth_text* text, const berth_audit_site* site);
 
+/// Counts a block whose guard was broken; how many there were so far.
+void berth_audit_count_damage(berth_audit* audit);
+uint64_t berth_audit_query_damaged(berth_audit* audit);
+
 /// Blocks that are out, and their bytes.
 void berth_audit_query_out(berth_audit* audit, uint64_t* out_blocks, uint64_t* out_bytes);
 /// Adds a line for each site that has blocks out, most bytes first: their number, bytes, site, and

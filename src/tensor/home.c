@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a context keeps tensors and storages: caches of objects, the lock, releases from anywhere.
+#include <inttypes.h>
 #include <sched.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/op_params.h"
 #include "memory/poison.h"
 #include "tensor/tensor_impl.h"
@@ -49,26 +52,83 @@ void berth_home_fill(berth_home* home, void* data, uint64_t bytes, unsigned char
     (void)!berth_stream_launch(home->stream, kernel, &call, sizeof params);
 }
 
-berth_status berth_home_take_noted(berth_home* home,
-                                   const berth_pool_request* request,
-                                   berth_block* out_block) {
-    BERTH_TRY(berth_pool_take(home->pool, request, out_block));
-    // blocks without bytes share an address
-    if (request->size_bytes == 0) return BERTH_OK;
-    berth_audit_site site;
-    home->where(home, &site);
-    const berth_status status = berth_audit_note_take(
-        home->audit, BERTH_AUDIT_BLOCK, out_block->data, request->size_bytes, &site);
-    if (status != BERTH_OK) {
-        berth_pool_give(home->pool, out_block);
-        *out_block = (berth_block){0};
+/// Takes a block with whatever guards are wanted.
+static berth_status take_guarded(berth_home* home,
+                                 const berth_pool_request* request,
+                                 berth_block* out_block) {
+    if (home->guard_bytes == 0) return berth_pool_take(home->pool, request, out_block);
+    const uint64_t size = request->size_bytes;
+    const bool is_large = berth_guards_is_large(&home->guards, size);
+    berth_status status;
+    if (is_large) {
+        status = berth_guards_take(&home->guards, size, request->reservation, out_block);
+    } else {
+        berth_pool_request longer = *request;
+        if (!berth_add_u64(size, home->guard_bytes, &longer.size_bytes))
+            longer.size_bytes = UINT64_MAX; // which the pool refuses
+        status = berth_pool_take(home->pool, &longer, out_block);
     }
+    if (status == BERTH_OK)
+        status = berth_guards_draw(&home->guards, out_block->data, size, is_large);
     return status;
 }
 
+/// The other way round; nothing without a block.
+static void give_guarded(berth_home* home, berth_block* block) {
+    if (block->handle == BERTH_GUARDED_HANDLE)
+        berth_guards_give(&home->guards, block);
+    else if (block->data != NULL)
+        berth_pool_give(home->pool, block);
+    *block = (berth_block){0};
+}
+
+berth_status berth_home_take_noted(berth_home* home,
+                                   const berth_pool_request* request,
+                                   berth_block* out_block) {
+    *out_block = (berth_block){0};
+    berth_status status = take_guarded(home, request, out_block);
+    // blocks without bytes share an address
+    if (status == BERTH_OK && out_block->size_bytes > 0) {
+        berth_audit_site site;
+        home->where(home, &site);
+        status = berth_audit_note_take(
+            home->audit, BERTH_AUDIT_BLOCK, out_block->data, request->size_bytes, &site);
+    }
+    if (status != BERTH_OK) give_guarded(home, out_block);
+    return status;
+}
+
+/// Looks at what stands behind a block; a line in the log if it has been written to.
+static void look_behind(berth_home* home, const berth_block* block) {
+    const uint64_t size = berth_home_asked_bytes(home, block);
+    const berth_guard_damage damage =
+        berth_guards_look(&home->guards, block->data, size, block->handle == BERTH_GUARDED_HANDLE);
+    if (damage.bytes == 0) return;
+    char name[256] = "";
+    berth_text text = {.buffer = name, .size = sizeof name};
+    berth_audit_site site;
+    (void)berth_audit_query_site(home->audit, block->data, &site);
+    berth_audit_write_site(&text, &site);
+    berth_audit_count_damage(home->audit);
+    (void)berth_fail(BERTH_ERR_CORRUPT,
+                     "guard: %" PRIu64 " bytes behind the %" PRIu64
+                     " bytes at %p of%s are damaged, "
+                     "the first at +%" PRIu64 " is 0x%02X",
+                     damage.bytes,
+                     size,
+                     (void*)block->data,
+                     name,
+                     damage.first,
+                     damage.value);
+    berth_log_line(BERTH_LOG_ERROR, "%s", berth_last_error());
+    if (home->on_damage != NULL) home->on_damage(home);
+}
+
 void berth_home_give_noted(berth_home* home, const berth_block* block) {
+    berth_block given = *block;
+    if (home->guard_bytes > 0) look_behind(home, block);
     berth_audit_note_give(home->audit, block->data);
-    berth_pool_give(home->pool, block);
+    give_guarded(home, &given);
 }
 
 berth_status berth_storage_take_from_pool(berth_home* home,

@@ -12,6 +12,7 @@
 #include "berth/tensor.h"
 #include "memory/arena.h"
 #include "memory/audit.h"
+#include "memory/guards.h"
 #include "memory/pool.h"
 #include "memory/pool_watch.h"
 #include "tensor/shape.h"
@@ -142,6 +143,10 @@ struct berth_home {
     berth_audit* audit; ///< notes what is taken; NULL: nobody does
     /// With an audit: writes where in the program the context is.
     void (*where)(berth_home* self, berth_audit_site* out_site);
+    berth_guards guards;  ///< with an audit and guard_bytes
+    uint64_t guard_bytes; ///< by which each block of the pool is larger than was asked for
+    /// A guard was broken; the detail text says where. NULL: the log is enough.
+    void (*on_damage)(berth_home* self);
 };
 
 /// True in a child of the process that made the home.
@@ -269,6 +274,11 @@ BERTH_NODISCARD static inline berth_status berth_home_take(berth_home* home,
                                                            berth_block* out_block) {
     if (home->audit != NULL) return berth_home_take_noted(home, request, out_block);
     return berth_pool_take(home->pool, request, out_block);
+}
+/// The bytes that were asked for with a block.
+static inline uint64_t berth_home_asked_bytes(const berth_home* home, const berth_block* block) {
+    return block->handle == BERTH_GUARDED_HANDLE ? block->size_bytes
+                                                 : block->size_bytes - home->guard_bytes;
 }
 /// Gives a block of berth_home_take back.
 static inline void berth_home_give(berth_home* home, const berth_block* block) {

@@ -31,6 +31,9 @@ static const program_way ways[] = {
      {{"device", "sim"}, {"mode", "pool"}, {"check_order", "1"}}, 3, false},
     {"sim, poison, order checked",
      {{"device", "sim"}, {"poison", "both"}, {"check_order", "1"}, {"history", "9"}}, 4, false},
+    {"cpu, guards", {{"threads", "1"}, {"guard", "1"}, {"poison", "both"}}, 3, false},
+    {"sim, guards, order checked",
+     {{"device", "sim"}, {"guard", "1"}, {"check_order", "1"}, {"strict", "1"}}, 4, false},
     {"sim, plan, many paths",
      {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4, false},
 };
