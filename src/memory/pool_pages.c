@@ -373,6 +373,8 @@ void berth_pool_add_rest(const berth_pool* pool, uint64_t keep_bytes, berth_rest
     const uint64_t free = pool->extents.bytes[BERTH_EXTENT_FREE];
     const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
     const uint64_t free_slots = pool->slabs.slab_bytes - pool->slabs.used_bytes;
+    // still full only if the guard's holder was at work
+    const uint64_t front = berth_front_query_bytes(&pool->front, &pool->slabs);
     uint64_t ready = 0;
     for (berth_extent_id id = 0;;) {
         id = berth_extents_walk_free(&pool->extents, id, BERTH_ALIGNMENT, false);
@@ -386,7 +388,8 @@ void berth_pool_add_rest(const berth_pool* pool, uint64_t keep_bytes, berth_rest
     rest->refused_bytes += refused;
     rest->kept_bytes += ready - refused;
     rest->fragmented_bytes += free_slots;
-    rest->in_use_bytes += used - free_slots;
+    rest->in_use_bytes += used - free_slots - front;
+    rest->busy_bytes += front;
     if (pool->mapped_bytes > free + used) rest->busy_bytes += pool->mapped_bytes - free - used;
     berth_mutex_unlock(pool->lock);
 }

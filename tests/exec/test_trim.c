@@ -180,6 +180,19 @@ static void a_value_that_stays_where_its_step_was_holds_its_memory(void** state)
     assert_int_equal(mapped(kit), 0);
 }
 
+static void what_a_context_at_work_keeps_at_hand_is_busy(void** state) {
+    trim_kit* kit = *state;
+    berth_release(tensor_of(kit, 16 * KIB));
+    synchronize(kit);
+    berth_home_lock(&kit->exec.ctx->home); // as within an op of another thread
+    trim(kit, 0);
+    berth_home_unlock(&kit->exec.ctx->home);
+    assert_true(kit->result.busy_bytes >= 16 * KIB);
+    assert_int_equal(kit->result.in_use_bytes, 0);
+    trim(kit, 0);
+    assert_int_equal(kit->result.released_bytes, kit->before);
+}
+
 static void errors_leave_a_zeroed_result(void** state) {
     (void)state;
     berth_trim_result result = {.kept_bytes = 1};
@@ -203,6 +216,7 @@ int main(void) {
         WITH(set_up_ahead, what_was_preallocated_stays),
         WITH(set_up_sim, the_frame_of_an_open_step_is_in_use),
         WITH(set_up_sim, a_value_that_stays_where_its_step_was_holds_its_memory),
+        WITH(set_up_cpu, what_a_context_at_work_keeps_at_hand_is_busy),
         cmocka_unit_test(errors_leave_a_zeroed_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
