@@ -263,7 +263,6 @@ static void mappings_do_not_grow_with_use(void** state) {
     berth_space* space;
     bool open[GRANULES] = {false};
     reserve_space(f, &space);
-    const uint64_t before = berth_cpu_count_mappings(NULL);
     for (int round = 0; round < CHURN_ROUNDS; round++) {
         const uint64_t at = test_random_below(&random, GRANULES);
         const uint64_t to = test_random_below(&random, GRANULES);
@@ -283,7 +282,6 @@ static void mappings_do_not_grow_with_use(void** state) {
         if (open[i]) assert_ok(berth_cpu_space_unmap(&f->memory, space, i * GRANULE, GRANULE));
     }
     assert_in_range(count_mappings(space), 1, 3); // what is closed is joined, but for a few
-    assert_true(berth_cpu_count_mappings(NULL) <= before + 3);
     berth_cpu_space_release(space);
 }
 
