@@ -4,6 +4,8 @@
 #ifndef BERTH_MEMORY_H
 #define BERTH_MEMORY_H
 
+#include <stdbool.h>
+
 #include "berth/runtime.h"
 
 #ifdef __cplusplus
@@ -27,6 +29,25 @@ BERTH_API void* berth_alloc(berth_context* context, uint64_t bytes);
 /// Errors: any other pointer, one that was freed before among them, is left alone and becomes the
 ///         context's error (BERTH_ERR_INVALID_ARGUMENT).
 BERTH_API void berth_free(berth_context* context, void* data);
+
+/// What berth_idle() did.
+typedef struct berth_idle_result {
+    uint64_t moved_bytes;    ///< of tensors, copied to other places of the pool
+    uint64_t emptied_bytes;  ///< of granules that nothing lies in any more
+    uint64_t released_bytes; ///< given back to the system, as BERTH_KEEP wants it
+    bool has_more;           ///< there is more to be done than the time allowed
+} berth_idle_result;
+
+/// Tells Berth that the program waits for something else: puts the context's memory in order for up
+/// to `budget_us` microseconds. Finishes releases of other threads, moves tensors that lie
+/// scattered (not with BERTH_COMPACT=off), gives back what BERTH_KEEP does not keep. Never needed;
+/// what is done now is not done between ops later. `out_result` may be NULL.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_result` is zero.
+/// Cost:   the budget and at most one step more: one tensor moved, or one part of the memory given
+///         back.
+BERTH_API BERTH_NODISCARD berth_status berth_idle(berth_context* context,
+                                                  uint64_t budget_us,
+                                                  berth_idle_result* out_result);
 
 /// Takes `bytes` bytes of page-locked host memory, from and to which a device transfers without an
 /// intermediate copy. Aligned to a page, rounded up to whole pages, content undefined; 0 bytes give

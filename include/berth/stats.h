@@ -52,7 +52,7 @@ BERTH_API const char* berth_estimate_text(berth_estimate_kind kind);
     X(improved,          "plans made tighter in the background")                               \
     X(improve_tried,     "plans searched for a tighter one")                                   \
     X(improve_saved_bytes, "bytes that the frames of improved plans need less, together")      \
-    X(improve_ns,        "nanoseconds of CPU time that these searches took")                   \
+    X(improve_ns,        "nanoseconds of CPU time that these searches took")                                     \
     X(placed_bytes,      "bytes placed by plans")                                              \
     X(allocated_bytes,   "bytes of all values")                                                \
     X(frame_bytes,       "largest frame")                                                      \
@@ -93,6 +93,11 @@ typedef struct berth_step_counters {
     X(host_allocs,         "allocations of it so far")                                         \
     X(reclaims,            "times memory was short and idle memory was looked for")            \
     X(failures,            "requests refused after that")                                      \
+    X(compact_slices,      "slices of compaction so far")                                      \
+    X(moved_bytes,         "bytes of tensors that they moved")                                 \
+    X(emptied_bytes,       "granules that they emptied")                                       \
+    X(compact_p99_ns,      "time that 99 of 100 slices took at most, to a factor of two")      \
+    X(compact_max_ns,      "time that the longest slice took")                                     \
     X(guards_broken,       "blocks found written behind their end (BERTH_GUARD)")              \
     X(order_refused,       "uses of bytes that no wait allowed (BERTH_CHECK_ORDER)")
 // clang-format on

@@ -29,6 +29,8 @@ typedef enum berth_option_type {
     X(MODE_SYSTEM, "system")
 #define BERTH_KEEP_WORDS(X, NEXT)                                                                  \
     X(KEEP_ALL, "all") NEXT() X(KEEP_AUTO, "auto") NEXT() X(KEEP_NONE, "none")
+#define BERTH_COMPACT_WORDS(X, NEXT)                                                               \
+    X(COMPACT_OFF, "off") NEXT() X(COMPACT_AUTO, "auto") NEXT() X(COMPACT_ALWAYS, "always")
 #define BERTH_HUGE_WORDS(X, NEXT)                                                                  \
     X(HUGE_WORD_OFF, "off") NEXT() X(HUGE_WORD_MADVISE, "madvise") NEXT()                          \
     X(HUGE_WORD_HUGETLB, "hugetlb")
@@ -100,6 +102,13 @@ typedef enum berth_option_type {
     X(COMPACT_COOLDOWN_MS, COUNT, "100", 0, 3600000, "ms", "",                                     \
       "rest between two compactions, doubled after each one that brings nothing; failing "         \
       "allocations do not wait for it")                                                            \
+    X(COMPACT, WORD, "auto", 0, 0, "", BERTH_WORDS_TEXT(BERTH_COMPACT_WORDS),                      \
+      "whether tensors of the pool are moved to make room: never, where that pays, or at every "   \
+      "opportunity (for tests)")                                                                   \
+    X(COMPACT_BUDGET_US, COUNT, "500", 1, 1000000, "us", "",                                       \
+      "time that one slice of compaction may take between two ops")                                \
+    X(COMPACT_BUDGET_BYTES, BYTES, "8M", 4096, BERTH_OPTION_UNLIMITED, "bytes", "",                \
+      "bytes that one slice of compaction may copy")                                               \
     X(HUGE, WORD, "madvise", 0, 0, "", BERTH_WORDS_TEXT(BERTH_HUGE_WORDS),                         \
       "huge pages of the CPU device: none, asked for, or from the system's reserve")               \
     X(NUMA, TEXT, "auto", 0, 0, "", "auto, off, local, interleave, bind:N",                        \
@@ -143,6 +152,7 @@ typedef enum berth_keep {
     BERTH_WORDS_ENUM(BERTH_KEEP_WORDS),
     BERTH_KEEP_BYTES, ///< so many as berth_options_u64 says
 } berth_keep;
+typedef enum berth_compact_mode { BERTH_WORDS_ENUM(BERTH_COMPACT_WORDS) } berth_compact_mode;
 typedef enum berth_option_huge { BERTH_WORDS_ENUM(BERTH_HUGE_WORDS) } berth_option_huge;
 typedef enum berth_poison { BERTH_WORDS_ENUM(BERTH_POISON_WORDS) } berth_poison;
 

@@ -8,6 +8,7 @@
 #include "exec/plain_bytes.h"
 #include "exec/pool_health.h"
 #include "exec/run.h"
+#include "exec/upkeep.h"
 
 static void link_context(berth_context* context) {
     berth_runtime* runtime = context->runtime;
@@ -36,6 +37,7 @@ static void unlink_context(berth_context* context) {
 static void destroy(berth_context* context) {
     berth_runtime* runtime = context->runtime;
     berth_home* home = &context->home;
+    berth_upkeep_end(context);
     berth_run_destroy(home->host, context->first_run);
     berth_plain_bytes_end(context);
     berth_arena_destroy(home->arena);
@@ -74,6 +76,7 @@ static berth_status set_up(berth_context* context) {
     };
     BERTH_TRY(berth_pool_create(&pool, &home->pool));
     if (!is_system) BERTH_TRY(berth_context_watch(context));
+    berth_upkeep_begin(context);
     return berth_arena_create(
         home->host, runtime->store, &context->tenant, home->stream, &home->arena);
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "exec/run.h"
+#include "exec/upkeep.h"
 
 /// What dispatch knows of one call of an op.
 typedef struct op_state {
@@ -66,18 +67,32 @@ static berth_status share_operand(berth_context* context, berth_tensor* tensor) 
 
 static berth_status load_operands(berth_context* context, op_state* state) {
     berth_op_call* call = &state->call;
+    const uint64_t epoch = ++context->home.epoch;
     for (uint32_t i = 0; i < call->input_count; ++i) {
         berth_tensor* tensor = state->operands[i];
         if (tensor == NULL)
             return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "operand %" PRIu32 " is NULL", i);
-        if (tensor->storage->home != &context->home) {
+        berth_storage* storage = tensor->storage;
+        if (storage->home != &context->home) {
             state->has_shared = true;
             BERTH_TRY(share_operand(context, tensor));
+        } else {
+            storage->last_use = epoch;
         }
         berth_tensor_view(tensor, &call->inputs[i]);
         ++state->loaded;
     }
     return BERTH_OK;
+}
+
+/// Keeps the operands still again after another op, in which they may have moved.
+static void reload_operands(berth_context* context, op_state* state) {
+    for (uint32_t i = 0; i < state->call.input_count; ++i) {
+        const berth_tensor* tensor = state->operands[i];
+        if (tensor->storage->home != &context->home) continue;
+        tensor->storage->last_use = context->home.epoch;
+        state->call.inputs[i].data = berth_tensor_data(tensor);
+    }
 }
 
 /// A reference cannot be handed over twice: what exceeds the references is not consumed either.
@@ -155,6 +170,7 @@ static berth_status copy_target(berth_context* context, op_state* state) {
     state->moved |= 1u;
     state->in_place = 0;
     berth_tensor_view(copy, &state->call.inputs[0]);
+    reload_operands(context, state);
     return BERTH_OK;
 }
 
@@ -408,6 +424,7 @@ berth_tensor* berth_dispatch(berth_context* context,
                              size_t params_bytes) {
     if (context == NULL || berth_home_is_forked(&context->home)) return NULL;
     berth_home_lock(&context->home);
+    berth_upkeep_between_ops(context);
     berth_tensor* output =
         berth_dispatch_locked(context, op, operands, operand_count, params, params_bytes);
     berth_home_unlock(&context->home);
@@ -426,6 +443,7 @@ void berth_dispatch_many(berth_context* context,
         results[i] = NULL;
     if (context == NULL || berth_home_is_forked(&context->home)) return;
     berth_home_lock(&context->home);
+    berth_upkeep_between_ops(context);
     dispatch(context,
              &berth_op_table[op],
              op,
@@ -490,6 +508,7 @@ berth_tensor* berth_apply(berth_context* ctx,
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
     berth_tensor* results[BERTH_OP_MAX_OUTPUTS] = {NULL};
     berth_home_lock(&ctx->home);
+    berth_upkeep_between_ops(ctx);
     const berth_status status =
         check_apply(ctx, op, operands, operand_count, params, params_bytes, out_more);
     if (status != BERTH_OK) {

@@ -22,8 +22,10 @@
 #include "berth/op_register.h"
 #include "berth/ops.h"
 #include "berth/step.h"
+#include "health/compactor.h"
 #include "health/monitor.h"
 #include "memory/arena.h"
+#include "memory/ladder.h"
 #include "memory/page_store.h"
 #include "memory/pinned.h"
 #include "memory/pool.h"
@@ -161,6 +163,8 @@ struct berth_runtime {
     bool guards; ///< BERTH_GUARD
     bool is_strict;
     struct berth_runtime* next_reported; ///< of those that report leaks
+    berth_compact_mode compact_mode;
+    berth_compact_budget compact_slice;
     berth_plan_policy policy;
     berth_pool_bypass bypass;
     berth_plan_store plans; ///< without BERTH_PLAN_CACHE_FILE a zeroed struct
@@ -176,6 +180,7 @@ struct berth_runtime {
     uint32_t op_count;
     berth_context* first_context;
     berth_decay decay;
+    berth_compact_stats compact_stats; ///< of all contexts
     char buckets[BERTH_OPTION_TEXT_BYTES];
     char trace_path[BERTH_OPTION_TEXT_BYTES]; ///< of BERTH_TRACE_FILE; "-": none
 };
@@ -189,6 +194,9 @@ struct berth_context {
     berth_monitor* monitor; ///< of the pool; NULL with BERTH_MODE=system
     berth_step_entry* recent_step;
     uint64_t extra_bytes;          ///< declared for the next step
+    berth_compactor compactor;     ///< of the pool
+    berth_reclaimer room_maker;    ///< the compactor's place on the ladder
+    bool wants_upkeep;             ///< before the next op
     berth_address_map plain_bytes; ///< of berth_alloc(), out now
     berth_use_window frame_use;    ///< bytes of the arena
     berth_use_window pool_use;     ///< bytes in the pool's blocks and slabs

@@ -90,6 +90,21 @@ void berth_context_keep(berth_context* context) {
     }
 }
 
+uint64_t berth_context_give_back(berth_context* context) {
+    const berth_runtime* runtime = context->runtime;
+    const bool is_kept = runtime->decay_ns == UINT64_MAX && runtime->keep == BERTH_KEEP_AUTO;
+    if (runtime->keep == BERTH_KEEP_ALL || is_kept) return 0;
+    const uint64_t floor = runtime->keep == BERTH_KEEP_BYTES ? runtime->keep_bytes : 0;
+    kept keep = {.frames_bytes = floor, .pool_bytes = floor};
+    if (berth_keep_is_ageing(runtime)) {
+        const uint64_t epoch = current_epoch(runtime);
+        note_use(context, epoch, 0);
+        keep = decide(context, epoch);
+    }
+    return berth_arena_trim(context->home.arena, keep.frames_bytes, false) +
+           berth_pool_trim(context->home.pool, keep.pool_bytes, false);
+}
+
 berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_bytes) {
     berth_home* home = &context->home;
     const uint64_t epoch = current_epoch(context->runtime);

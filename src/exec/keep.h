@@ -20,6 +20,9 @@ bool berth_keep_is_ageing(const berth_runtime* runtime);
 /// be kept any longer, unless a thread does that. Under the context's lock.
 void berth_context_keep(berth_context* context);
 
+/// The same when the program is idle; returns the bytes given back. Under the context's lock.
+uint64_t berth_context_give_back(berth_context* context);
+
 /// Gives back up to `limit_bytes` of what has aged by now; any thread that keeps the context valid.
 /// Waits for nobody: what is in use at the moment is left alone.
 berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_bytes);

@@ -375,6 +375,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
         berth_home_take(home,
                         &(berth_pool_request){.size_bytes = storage->size_bytes,
                                               .site = berth_run_site(run, birth, storage->value),
+                                              .movable = &storage->movable,
                                               .reservation = &run->reservation},
                         &block) == BERTH_OK) {
         if (berth_stream_copy(home->stream,

@@ -72,6 +72,11 @@ static void read_options(berth_runtime* runtime, const berth_options* options) {
     const uint64_t decay_ms = berth_options_u64(options, BERTH_OPTION_DECAY_MS);
     if (!berth_mul_u64(decay_ms, 1000000, &runtime->decay_ns)) runtime->decay_ns = UINT64_MAX;
     runtime->poison = (berth_poison)berth_options_word(options, BERTH_OPTION_POISON);
+    runtime->compact_mode = (berth_compact_mode)berth_options_word(options, BERTH_OPTION_COMPACT);
+    runtime->compact_slice = (berth_compact_budget){
+        .bytes = berth_options_u64(options, BERTH_OPTION_COMPACT_BUDGET_BYTES),
+        .ns = berth_options_u64(options, BERTH_OPTION_COMPACT_BUDGET_US) * 1000,
+    };
     runtime->batch_invariant = berth_options_bool(options, BERTH_OPTION_BATCH_INVARIANT);
     runtime->frag_horizon_takes = berth_options_u64(options, BERTH_OPTION_FRAG_HORIZON);
     runtime->trigger = (berth_trigger_config){
@@ -243,6 +248,17 @@ static void add_pools(berth_runtime* runtime, berth_memory_stats* stats) {
     berth_mutex_unlock(&runtime->lock);
 }
 
+static void add_compaction(berth_runtime* runtime, berth_memory_stats* stats) {
+    berth_mutex_lock(&runtime->lock);
+    const berth_compact_stats* compact = &runtime->compact_stats;
+    stats->compact_slices = compact->slices;
+    stats->moved_bytes = compact->moved_bytes;
+    stats->emptied_bytes = compact->emptied_bytes;
+    stats->compact_p99_ns = berth_compact_query_slice_ns(compact, 990);
+    stats->compact_max_ns = compact->longest_ns;
+    berth_mutex_unlock(&runtime->lock);
+}
+
 berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_stats* out_stats) {
     if (runtime == NULL || out_stats == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a runtime and a place are needed");
@@ -270,6 +286,7 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
         out_stats->guards_broken = berth_audit_query_damaged(runtime->audit);
     out_stats->order_refused = berth_order_check_query_refused(runtime->device);
     add_pools(runtime, out_stats);
+    add_compaction(runtime, out_stats);
     return BERTH_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "exec/keep.h"
 #include "exec/run.h"
 #include "exec/step_entry.h"
+#include "exec/upkeep.h"
 
 /// Steps nest as deep as their code does: a step within so many is rather one that is never ended.
 enum { SUSPICIOUS_DEPTH = 32 };
@@ -167,6 +168,7 @@ berth_status berth_step_end(berth_context* context) {
         if (run->failed && context->error != BERTH_OK)
             status = berth_fail(context->error, "%s", context->error_text);
         berth_run_close(context, run);
+        berth_upkeep_at_step_end(context);
         if (context->run == NULL) berth_context_keep(context);
     }
     berth_home_unlock(&context->home);

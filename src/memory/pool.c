@@ -28,9 +28,7 @@ static uint64_t idle_bytes(const berth_pool* pool) {
            pool->slabs.used_bytes + berth_front_query_bytes(&pool->front, &pool->slabs);
 }
 
-/// Puts back what only waits to be used again: if the caller has entered, that of the front and the
-/// ring, too. The lock is held.
-static void put_in_order(berth_pool* pool, bool is_holder) {
+void berth_pool_put_in_order(berth_pool* pool, bool is_holder) {
     if (is_holder) {
         berth_pool_drain_remote(pool);
         (void)berth_pool_empty_front(pool);
@@ -42,7 +40,7 @@ uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t
     const bool is_holder = berth_pool_try_enter(pool);
     const bool is_locked = berth_mutex_try_lock(pool->lock);
     const bool has_some = is_locked && idle_bytes(pool) > keep_bytes;
-    if (has_some) put_in_order(pool, is_holder);
+    if (has_some) berth_pool_put_in_order(pool, is_holder);
     if (is_holder) berth_pool_leave(pool);
     uint64_t given = 0;
     if (has_some) given = berth_pool_release_pages(pool, keep_bytes, limit_bytes, false);
@@ -59,6 +57,29 @@ static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted
     pool->asked.reclaimed_bytes += given;
     berth_mutex_unlock(pool->lock);
     return given;
+}
+
+static uint64_t reclaim_after_work(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    const berth_pool* pool = self;
+    // one that cannot be waited for gives nothing back
+    if (berth_stream_synchronize(pool->stream) != BERTH_OK) return 0;
+    return reclaim(self, climber, wanted_bytes);
+}
+
+/// Takes the pool's places on the ladder.
+static void join_ladder(berth_pool* pool, berth_tenant* tenant) {
+    berth_store* store = pool->account.store;
+    pool->reclaimer = (berth_reclaimer){.rung = BERTH_RUNG_TRIM,
+                                        .tenant = tenant,
+                                        .owner = BERTH_OWNER_POOL,
+                                        .self = pool,
+                                        .reclaim = reclaim};
+    berth_store_add_reclaimer(store, &pool->reclaimer);
+    if (!pool->is_async) return;
+    pool->waiter = pool->reclaimer;
+    pool->waiter.rung = BERTH_RUNG_WAIT;
+    pool->waiter.reclaim = reclaim_after_work;
+    berth_store_add_reclaimer(store, &pool->waiter);
 }
 
 /// What a pool knows of its store and device from the beginning on.
@@ -95,12 +116,7 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     status = berth_mutex_init(&pool->mutex);
     if (status != BERTH_OK) goto fail;
     pool->lock = &pool->mutex;
-    pool->reclaimer = (berth_reclaimer){.rung = BERTH_RUNG_TRIM,
-                                        .tenant = config->tenant,
-                                        .owner = BERTH_OWNER_POOL,
-                                        .self = pool,
-                                        .reclaim = reclaim};
-    berth_store_add_reclaimer(config->store, &pool->reclaimer);
+    join_ladder(pool, config->tenant);
     *out_pool = pool;
     return BERTH_OK;
 fail:
@@ -113,6 +129,7 @@ fail:
 void berth_pool_destroy(berth_pool* pool) {
     if (pool == NULL) return;
     berth_store_remove_reclaimer(pool->account.store, &pool->reclaimer);
+    if (pool->is_async) berth_store_remove_reclaimer(pool->account.store, &pool->waiter);
     berth_mutex_lock(pool->lock);
     berth_pool_drain_remote(pool);
     BERTH_CHECK(2, pool->takes == pool->gives);
@@ -315,7 +332,7 @@ void berth_pool_give(berth_pool* pool, const berth_block* block) {
 uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block) {
     const bool is_holder = berth_pool_try_enter(pool);
     berth_mutex_lock(pool->lock);
-    put_in_order(pool, is_holder);
+    berth_pool_put_in_order(pool, is_holder);
     if (is_holder) berth_pool_leave(pool);
     const uint64_t given = berth_pool_release_pages(pool, keep_bytes, UINT64_MAX, may_block);
     BERTH_CHECK(3, berth_pool_are_books_right(pool));

@@ -46,6 +46,7 @@ struct berth_pool {
     bool has_bypass;
     berth_pool_bypass bypass;
     berth_reclaimer reclaimer;
+    berth_reclaimer waiter; ///< the same after the stream's work, on asynchronous devices
 
     berth_extents extents;
     berth_slabs slabs;
@@ -125,6 +126,9 @@ void berth_pool_give_bypass(const berth_pool* pool, const berth_block* block);
 
 /// Marks memory as out of bounds for sanitizers, where no enqueued work can still come to it.
 void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size);
+/// Puts back what only waits to be used again: if the caller holds the guard, that of the front and
+/// the ring, too.
+void berth_pool_put_in_order(berth_pool* pool, bool is_holder);
 /// Makes `id` FREE (poisoned where sanitizers look) and joins it with its neighbours.
 berth_extent_id berth_pool_free_extent(berth_pool* pool, berth_extent_id id, uint64_t ticket);
 

@@ -221,7 +221,7 @@ berth_mover_answer berth_mover_begin(berth_mover* mover,
     const berth_extent_id hint = survey->granules.items[index].any;
     berth_mover_answer answer = BERTH_MOVER_STUCK;
     berth_mutex_lock(pool->lock);
-    berth_pool_flush_slabs(pool);
+    berth_pool_put_in_order(pool, true);
     if (collect(mover, hint, start, start + survey->granule_bytes))
         answer = take_places(mover) ? BERTH_MOVER_READY : BERTH_MOVER_NO_PLACE;
     if (answer != BERTH_MOVER_READY) give_places(mover);
@@ -442,6 +442,7 @@ void berth_pool_stir(berth_pool* pool,
                      berth_move_count* count) {
     const uint64_t end = count->moved_bytes + limit_bytes;
     berth_mutex_lock(pool->lock);
+    berth_pool_put_in_order(pool, true);
     for (size_t left = pool->extents.record_count; left > 0 && count->moved_bytes < end; left--) {
         if (++*record >= pool->extents.record_count) *record = 1;
         if (*record >= pool->extents.record_count) break;

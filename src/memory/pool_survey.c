@@ -39,6 +39,7 @@ berth_status berth_survey_begin(berth_survey* survey, berth_pool* pool) {
     survey->next_record = 1;
     survey->regions.count = survey->granules.count = 0;
     berth_mutex_lock(pool->lock);
+    berth_pool_put_in_order(pool, true);
     const berth_status status = enter_regions(survey, pool);
     berth_mutex_unlock(pool->lock);
     if (status != BERTH_OK) {
@@ -114,6 +115,14 @@ bool berth_survey_continue(berth_survey* survey, berth_pool* pool, size_t limit)
     if (end > survey->next_record) survey->next_record = end;
     berth_mutex_unlock(pool->lock);
     return end >= count;
+}
+
+void berth_pool_query_free(const berth_pool* pool, uint64_t* out_whole, uint64_t* out_beside) {
+    berth_mutex_lock(pool->lock);
+    *out_whole = pool->extents.placeable[BERTH_PLACEABLE_GRANULE];
+    *out_beside = pool->extents.bytes[BERTH_EXTENT_FREE] - *out_whole + pool->slabs.slab_bytes -
+                  pool->slabs.used_bytes;
+    berth_mutex_unlock(pool->lock);
 }
 
 uint64_t berth_pool_query_changes(const berth_pool* pool) {

@@ -46,6 +46,8 @@ BERTH_NODISCARD berth_status berth_survey_begin(berth_survey* survey, berth_pool
 bool berth_survey_continue(berth_survey* survey, berth_pool* pool, size_t limit);
 void berth_survey_fini(berth_survey* survey, const berth_host* host);
 
+/// Free bytes: in whole granules, and beside blocks, of which granules could be made. Any thread.
+void berth_pool_query_free(const berth_pool* pool, uint64_t* out_whole, uint64_t* out_beside);
 /// Counts up with every take, give and growth of the pool.
 uint64_t berth_pool_query_changes(const berth_pool* pool);
 

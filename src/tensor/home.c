@@ -135,12 +135,15 @@ berth_status berth_storage_take_from_pool(berth_home* home,
                                           berth_storage* storage,
                                           uint64_t site,
                                           berth_reservation* reservation) {
-    BERTH_TRY(berth_home_take(home,
-                              &(berth_pool_request){.size_bytes = storage->size_bytes,
-                                                    .site = site,
-                                                    .reservation = reservation},
-                              &storage->block));
+    const berth_pool_request request = {
+        .size_bytes = storage->size_bytes,
+        .site = site,
+        .movable = &storage->movable,
+        .reservation = reservation,
+    };
+    BERTH_TRY(berth_home_take(home, &request, &storage->block));
     storage->data = storage->block.data;
+    storage->last_use = home->epoch;
     storage->kind = BERTH_STORAGE_POOL;
     storage->is_special = true;
     return BERTH_OK;

@@ -58,6 +58,7 @@ berth_status berth_home_refill_storages(berth_home* home) {
     for (berth_object* object = home->free_storages; object != NULL; object = object->next) {
         berth_storage* storage = (berth_storage*)object;
         storage->home = home;
+        storage->movable.ops = &berth_storage_moves;
         atomic_flag_clear(&storage->lock);
     }
     return BERTH_OK;

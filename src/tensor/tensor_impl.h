@@ -73,6 +73,8 @@ struct berth_storage {
     uint64_t rounded_bytes; ///< to the alignment
     berth_ledger* ledger;   ///< of the step that made it while that runs, else NULL
     berth_block block;      ///< BERTH_STORAGE_POOL
+    berth_movable movable;  ///< how a block of the pool is moved
+    uint64_t last_use;      ///< the home's epoch at that time
     berth_deleter deleter;  ///< BERTH_STORAGE_FOREIGN
     void* deleter_self;
     berth_storage_use_vec uses; ///< guarded by `lock`
@@ -123,6 +125,9 @@ struct berth_home {
     berth_object* free_storages;
     berth_overdue_vec overdue;
     uint64_t live_objects; ///< tensors and storages that are out
+    /// Ops so far, and moments at which storages may move. What an op under way has the addresses
+    /// of was used in the present epoch.
+    uint64_t epoch;
     /// One for the open context, one for each use remembered by another's storage, one while the
     /// context is gone and objects are out.
     _Atomic uint32_t refs;
@@ -307,6 +312,10 @@ BERTH_NODISCARD berth_status berth_storage_take_from_pool(berth_home* home,
                                                           berth_storage* storage,
                                                           uint64_t site,
                                                           berth_reservation* reservation);
+
+/// How the owner of a block of the pool, a storage, lets it be moved. A storage does not move
+/// while it is marked, nor in the epoch of its last use.
+extern const berth_movable_ops berth_storage_moves;
 
 /// Gives one reference back while `locked`'s lock is held.
 void berth_tensor_drop(berth_tensor* tensor, berth_home* locked);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// When slices of compaction are made, and what they may cost.
+#include "exec/upkeep.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "berth/memory.h"
+#include "exec/keep.h"
+
+/// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/8, and at least
+/// two granules.
+enum { WORTH_SHARE = 8, WORTH_GRANULES = 2 };
+
+/// Hands what the compactor has counted to the runtime.
+static void report(berth_context* context) {
+    berth_runtime* runtime = context->runtime;
+    berth_mutex_lock(&runtime->lock);
+    berth_compact_stats_add(&runtime->compact_stats, &context->compactor.stats);
+    berth_mutex_unlock(&runtime->lock);
+    context->compactor.stats = (berth_compact_stats){0};
+}
+
+static bool may_compact(const berth_context* context) {
+    const berth_runtime* runtime = context->runtime;
+    return runtime->compact_mode != BERTH_COMPACT_OFF && runtime->mode != BERTH_MODE_SYSTEM;
+}
+
+/// One slice; true if there is more to be done.
+static bool run_slice(berth_context* context, const berth_compact_budget* slice) {
+    ++context->home.epoch; // no op has anybody's address
+    if (context->runtime->compact_mode == BERTH_COMPACT_ALWAYS)
+        berth_compactor_stir(&context->compactor, slice);
+    return berth_compactor_tidy(&context->compactor, slice);
+}
+
+void berth_upkeep_run_slice(berth_context* context) {
+    const bool has_more = run_slice(context, &context->runtime->compact_slice);
+    context->wants_upkeep = has_more || context->runtime->compact_mode == BERTH_COMPACT_ALWAYS;
+    report(context);
+}
+
+static bool is_worth_a_look(const berth_context* context) {
+    berth_pool_stats pool;
+    berth_pool_query_stats(context->home.pool, &pool);
+    const uint64_t granule = context->home.stream->device->granule_bytes;
+    uint64_t whole, beside;
+    berth_pool_query_free(context->home.pool, &whole, &beside);
+    return beside >= WORTH_GRANULES * granule && beside >= pool.mapped_bytes / WORTH_SHARE;
+}
+
+void berth_upkeep_at_step_end(berth_context* context) {
+    if (!may_compact(context)) return;
+    if (context->wants_upkeep || is_worth_a_look(context)) berth_upkeep_run_slice(context);
+}
+
+/// Empties as many granules as are wanted beyond those that lie idle, and gives these and those
+/// back.
+static uint64_t make_room(berth_context* context, uint64_t wanted_bytes) {
+    uint64_t whole, beside;
+    berth_pool_query_free(context->home.pool, &whole, &beside);
+    if (wanted_bytes <= whole || beside == 0) return 0; // the next rung gives what lies idle
+    const berth_compact_budget* slice = &context->runtime->compact_slice;
+    const uint64_t emptied =
+        berth_compactor_make_room(&context->compactor, slice, wanted_bytes - whole);
+    report(context);
+    return emptied > 0 ? berth_pool_release_idle(context->home.pool, 0, wanted_bytes) : 0;
+}
+
+/// The rung of compaction. The climbing context is in an op perhaps, whose operands stay.
+static uint64_t climb(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    berth_context* context = self;
+    if (climber == &context->tenant) return make_room(context, wanted_bytes);
+    if (!berth_home_try_visit(&context->home)) return 0;
+    ++context->home.epoch;
+    const uint64_t given = make_room(context, wanted_bytes);
+    berth_home_end_visit(&context->home);
+    return given;
+}
+
+void berth_upkeep_begin(berth_context* context) {
+    const berth_runtime* runtime = context->runtime;
+    berth_compactor_init(&context->compactor, context->home.host, context->home.pool);
+    if (!may_compact(context)) return;
+    context->wants_upkeep = runtime->compact_mode == BERTH_COMPACT_ALWAYS;
+    context->room_maker = (berth_reclaimer){.rung = BERTH_RUNG_COMPACTION,
+                                            .tenant = &context->tenant,
+                                            .owner = BERTH_OWNER_POOL,
+                                            .self = context,
+                                            .reclaim = climb};
+    berth_store_add_reclaimer(runtime->store, &context->room_maker);
+}
+
+void berth_upkeep_end(berth_context* context) {
+    if (context->room_maker.self != NULL)
+        berth_store_remove_reclaimer(context->runtime->store, &context->room_maker);
+    berth_compactor_fini(&context->compactor);
+}
+
+/// Slices until the time is over; true if there is more to be done.
+static bool run_slices(berth_context* context, uint64_t end_ns) {
+    bool has_more = may_compact(context);
+    for (uint64_t now; has_more && (now = berth_clock_now_ns()) < end_ns;) {
+        berth_compact_budget slice = context->runtime->compact_slice;
+        if (slice.ns > end_ns - now) slice.ns = end_ns - now;
+        has_more = run_slice(context, &slice);
+    }
+    return has_more;
+}
+
+berth_status berth_idle(berth_context* context, uint64_t budget_us, berth_idle_result* out_result) {
+    berth_idle_result result = {0};
+    if (out_result != NULL) *out_result = result;
+    if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
+    BERTH_TRY(berth_fork_check(context->home.fork_generation));
+    berth_home* home = &context->home;
+    const uint64_t begin_ns = berth_clock_now_ns();
+    const uint64_t most_us = (UINT64_MAX - begin_ns) / 1000;
+    berth_home_lock(home);
+    result.has_more =
+        run_slices(context, begin_ns + (budget_us < most_us ? budget_us : most_us) * 1000);
+    result.moved_bytes = context->compactor.stats.moved_bytes;
+    result.emptied_bytes = context->compactor.stats.emptied_bytes;
+    report(context);
+    result.released_bytes = berth_context_give_back(context);
+    berth_home_unlock(home);
+    if (out_result != NULL) *out_result = result;
+    return BERTH_OK;
+}
