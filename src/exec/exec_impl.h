@@ -201,6 +201,8 @@ struct berth_context {
     berth_use_window frame_use;    ///< bytes of the arena
     berth_use_window pool_use;     ///< bytes in the pool's blocks and slabs
     uint64_t aged_epoch;           ///< in which a step's end gave memory back
+    uint64_t quiet_takes;          ///< of the pool, when its memory was aged last
+    uint64_t quiet_blocks;         ///< out at that time
     bool is_visited;               ///< guarded by the runtime's lock: does not end meanwhile
     berth_context* previous;       ///< the runtime's list
     berth_context* next;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "exec/decay.h"
+#include "exec/upkeep.h"
 
 /// Bytes that are to stay mapped: of frames in all, of the pool idle.
 typedef struct kept {
@@ -105,6 +106,16 @@ uint64_t berth_context_give_back(berth_context* context) {
            berth_pool_trim(context->home.pool, keep.pool_bytes, false);
 }
 
+/// True if no block was taken or given since the last time.
+static bool is_quiet(berth_context* context) {
+    berth_pool_stats pool;
+    berth_pool_query_stats(context->home.pool, &pool);
+    const bool quiet = pool.takes == context->quiet_takes && pool.blocks == context->quiet_blocks;
+    context->quiet_takes = pool.takes;
+    context->quiet_blocks = pool.blocks;
+    return quiet;
+}
+
 berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_bytes) {
     berth_home* home = &context->home;
     const uint64_t epoch = current_epoch(context->runtime);
@@ -113,11 +124,12 @@ berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_byte
     berth_pool_flush_front(home->pool);
     note_use(context, epoch, 0);
     const kept keep = decide(context, epoch);
+    const bool gathers = is_quiet(context) && berth_upkeep_in_visit(context);
     berth_home_end_visit(home);
     uint64_t given = berth_arena_release_idle(home->arena, keep.frames_bytes, limit_bytes, false);
     if (given < limit_bytes)
         given += berth_pool_release_idle(home->pool, keep.pool_bytes, limit_bytes - given);
-    if (given >= limit_bytes) return BERTH_KEEP_MORE;
+    if (given >= limit_bytes || gathers) return BERTH_KEEP_MORE;
     if (!keep.is_settled || given > 0) return BERTH_KEEP_AGEING;
     berth_home_shed_objects(home);
     return BERTH_KEEP_SETTLED;

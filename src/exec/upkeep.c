@@ -7,9 +7,9 @@
 #include "berth/memory.h"
 #include "exec/keep.h"
 
-/// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/8, and at least
-/// two granules.
-enum { WORTH_SHARE = 8, WORTH_GRANULES = 2 };
+/// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/8, less where
+/// there is time, and at least two granules.
+enum { WORTH_SHARE = 8, WORTH_SHARE_IDLE = 16, WORTH_GRANULES = 2 };
 
 /// Hands what the compactor has counted to the runtime.
 static void report(berth_context* context) {
@@ -39,18 +39,26 @@ void berth_upkeep_run_slice(berth_context* context) {
     report(context);
 }
 
-static bool is_worth_a_look(const berth_context* context) {
+static bool is_worth_a_look(const berth_context* context, uint64_t share) {
     berth_pool_stats pool;
     berth_pool_query_stats(context->home.pool, &pool);
     const uint64_t granule = context->home.stream->device->granule_bytes;
     uint64_t whole, beside;
     berth_pool_query_free(context->home.pool, &whole, &beside);
-    return beside >= WORTH_GRANULES * granule && beside >= pool.mapped_bytes / WORTH_SHARE;
+    return beside >= WORTH_GRANULES * granule && beside >= pool.mapped_bytes / share;
 }
 
 void berth_upkeep_at_step_end(berth_context* context) {
     if (!may_compact(context)) return;
-    if (context->wants_upkeep || is_worth_a_look(context)) berth_upkeep_run_slice(context);
+    if (context->wants_upkeep || is_worth_a_look(context, WORTH_SHARE))
+        berth_upkeep_run_slice(context);
+}
+
+bool berth_upkeep_in_visit(berth_context* context) {
+    if (!may_compact(context) || !is_worth_a_look(context, WORTH_SHARE_IDLE)) return false;
+    const bool has_more = run_slice(context, &context->runtime->compact_slice);
+    report(context);
+    return has_more;
 }
 
 /// Empties as many granules as are wanted beyond those that lie idle, and gives these and those

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safe points at which a context's memory is put in order: between ops, at the end of a step,
-// when the program is idle, and when memory is short (on the ladder). All under the context's lock.
+// when the program is idle, and when memory is short (on the ladder). All under the context's lock,
+// or in a visit of its home.
 #ifndef BERTH_EXEC_UPKEEP_H
 #define BERTH_EXEC_UPKEEP_H
 
@@ -21,5 +22,9 @@ static inline void berth_upkeep_between_ops(berth_context* context) {
 
 /// After a step has ended.
 void berth_upkeep_at_step_end(berth_context* context);
+
+/// In a visit of a context in which nothing happens: a slice, if it is worth one. True if there is
+/// more to be done.
+bool berth_upkeep_in_visit(berth_context* context);
 
 #endif // BERTH_EXEC_UPKEEP_H

@@ -175,6 +175,37 @@ static void what_is_released_long_after_the_last_call_ages_from_then_on(void** s
     assert_int_equal(mapped(kit), 0);
 }
 
+enum { SCATTERED = 960, SURVIVORS_SHARE = 12 };
+
+static void survivors_that_lie_scattered_are_gathered(void** state) {
+    const keep_kit* kit = *state;
+    static berth_tensor* tensors[SCATTERED];
+    const int64_t count = kit->count / 512; // 64 of them a granule, and on the sim device, too
+    uint64_t live_bytes = 0;
+    for (int i = 0; i < SCATTERED; i++)
+        assert_non_null(tensors[i] = berth_full(kit->exec.ctx, i, BERTH_F32, 1, &count));
+    assert_ok(berth_context_synchronize(kit->exec.ctx));
+    for (int i = 0; i < SCATTERED; i++) {
+        if (i % SURVIVORS_SHARE == 0) {
+            live_bytes += (uint64_t)count * 4;
+            continue;
+        }
+        berth_release(tensors[i]);
+        tensors[i] = NULL;
+    }
+    sleep_for(kit, DECAY_MS * MS);
+    assert_ok(berth_context_synchronize(kit->exec.ctx)); // copies of the simulated device
+    sleep_for(kit, DECAY_MS * MS);
+    const uint64_t granule = kit->exec.runtime->device->granule_bytes;
+    assert_true(mapped(kit) <= live_bytes + live_bytes / 10 + granule);
+    for (int i = 0; i < SCATTERED; i += SURVIVORS_SHARE) {
+        float value;
+        assert_ok(berth_tensor_read_span(tensors[i], 0, 1, &value));
+        assert_true(value == (float)i);
+    }
+    berth_release_array(tensors, SCATTERED);
+}
+
 enum { MANY = 20000 };
 
 static void objects_of_tensors_that_are_gone_are_given_up(void** state) {
@@ -355,6 +386,7 @@ int main(void) {
         ON_BOTH(steady_use_keeps_what_it_needs),
         ON_BOTH(smaller_steps_bring_what_is_kept_down),
         ON_BOTH(what_is_released_long_after_the_last_call_ages_from_then_on),
+        ON_BOTH(survivors_that_lie_scattered_are_gathered),
         WITH(set_up_cpu, objects_of_tensors_that_are_gone_are_given_up),
         WITH(set_up_cpu, objects_are_given_up_while_others_are_made),
         WITH(set_up_bytes, bytes_that_are_to_be_kept_are_kept),
