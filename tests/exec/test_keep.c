@@ -39,6 +39,14 @@ static int set_up(void** state, const char* device, const char* keep, const char
 static int set_up_cpu(void** state) { return set_up(state, "cpu", "auto", "3600000"); }
 static int set_up_sim(void** state) { return set_up(state, "sim", "auto", "3600000"); }
 static int set_up_bytes(void** state) { return set_up(state, "cpu", "16M", "3600000"); }
+static int set_up_ahead(void** state) {
+    const int status = set_up(state, "cpu", "auto", "3600000");
+    exec_kit* kit = &((keep_kit*)*state)->exec;
+    exec_kit_close(kit);
+    const berth_option_setting settings[] = {
+        {"threads", "1"}, {"decay_ms", "3600000"}, {"prealloc", "16M"}};
+    return status == 0 && exec_kit_open(kit, NULL, settings, 3) == BERTH_OK ? 0 : -1;
+}
 static int set_up_all(void** state) { return set_up(state, "cpu", "all", "3600000"); }
 static int set_up_none(void** state) { return set_up(state, "cpu", "none", "3600000"); }
 static int set_up_never(void** state) { return set_up(state, "cpu", "auto", "unlimited"); }
@@ -175,6 +183,48 @@ static void what_is_released_long_after_the_last_call_ages_from_then_on(void** s
     assert_int_equal(mapped(kit), 0);
 }
 
+static void what_was_preallocated_does_not_age(void** state) {
+    const keep_kit* kit = *state;
+    step(kit);
+    step(kit);
+    assert_true(mapped(kit) > UINT64_C(16) << 20);
+    sleep_for(kit, 2 * DECAY_MS * MS);
+    assert_int_equal(mapped(kit), UINT64_C(16) << 20);
+}
+
+typedef struct ager {
+    berth_runtime* runtime;
+    atomic_bool is_over;
+} ager;
+
+static void age_until_over(void* opaque) {
+    ager* self = opaque;
+    while (!atomic_load(&self->is_over)) {
+        advance(DECAY_MS * MS / 100);
+        (void)berth_decay_pass(self->runtime);
+    }
+}
+
+static void contexts_end_while_their_memory_ages(void** state) {
+    const keep_kit* kit = *state;
+    ager other = {.runtime = kit->exec.runtime};
+    berth_thread thread;
+    assert_ok(berth_thread_start(&thread, "ager", age_until_over, &other));
+    const int64_t count = kit->count / 16;
+    for (int i = 0; i < 200; i++) {
+        berth_context* context;
+        assert_ok(berth_context_create(kit->exec.runtime, &context));
+        berth_tensor* x = berth_ones(context, BERTH_F32, 1, &count);
+        berth_tensor* y = berth_add(context, x, x);
+        assert_context_ok(context);
+        berth_context_release(context); // it ends with its last tensor
+        berth_release(x);
+        berth_release(y);
+    }
+    atomic_store(&other.is_over, true);
+    berth_thread_join(&thread);
+}
+
 enum { SCATTERED = 960, SURVIVORS_SHARE = 12 };
 
 static void survivors_that_lie_scattered_are_gathered(void** state) {
@@ -203,6 +253,39 @@ static void survivors_that_lie_scattered_are_gathered(void** state) {
         assert_ok(berth_tensor_read_span(tensors[i], 0, 1, &value));
         assert_true(value == (float)i);
     }
+    berth_release_array(tensors, SCATTERED);
+}
+
+static void values_are_read_right_while_they_are_gathered(void** state) {
+    const keep_kit* kit = *state;
+    static berth_tensor* tensors[SCATTERED];
+    const int64_t count = kit->count / 512;
+    for (int i = 0; i < SCATTERED; i++)
+        assert_non_null(tensors[i] = berth_full(kit->exec.ctx, i, BERTH_F32, 1, &count));
+    for (int i = 0; i < SCATTERED; i++) {
+        if (i % 3 == 0) continue;
+        berth_release(tensors[i]);
+        tensors[i] = NULL;
+    }
+    assert_ok(berth_context_synchronize(kit->exec.ctx));
+    ager other = {.runtime = kit->exec.runtime};
+    berth_thread thread;
+    assert_ok(berth_thread_start(&thread, "ager", age_until_over, &other));
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < SCATTERED; i += 3) {
+            float value;
+            assert_ok(berth_tensor_read_span(tensors[i], count - 1, 1, &value));
+            assert_true(value == (float)i);
+            if (i % 64 != 0) continue;
+            void* data; // stays where it is as long as it is mapped
+            assert_ok(berth_tensor_map(tensors[i], &data));
+            assert_true(((const float*)data)[0] == (float)i);
+            assert_true(((const float*)data)[count - 1] == (float)i);
+            berth_tensor_unmap(tensors[i]);
+        }
+    }
+    atomic_store(&other.is_over, true);
+    berth_thread_join(&thread);
     berth_release_array(tensors, SCATTERED);
 }
 
@@ -387,6 +470,9 @@ int main(void) {
         ON_BOTH(smaller_steps_bring_what_is_kept_down),
         ON_BOTH(what_is_released_long_after_the_last_call_ages_from_then_on),
         ON_BOTH(survivors_that_lie_scattered_are_gathered),
+        ON_BOTH(values_are_read_right_while_they_are_gathered),
+        ON_BOTH(contexts_end_while_their_memory_ages),
+        WITH(set_up_ahead, what_was_preallocated_does_not_age),
         WITH(set_up_cpu, objects_of_tensors_that_are_gone_are_given_up),
         WITH(set_up_cpu, objects_are_given_up_while_others_are_made),
         WITH(set_up_bytes, bytes_that_are_to_be_kept_are_kept),
