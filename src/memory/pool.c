@@ -74,12 +74,12 @@ static void join_ladder(berth_pool* pool, berth_tenant* tenant) {
                                         .owner = BERTH_OWNER_POOL,
                                         .self = pool,
                                         .reclaim = reclaim};
-    berth_store_add_reclaimer(store, &pool->reclaimer);
-    if (!pool->is_async) return;
+    // before the first is in the list, where it is the store's
     pool->waiter = pool->reclaimer;
     pool->waiter.rung = BERTH_RUNG_WAIT;
     pool->waiter.reclaim = reclaim_after_work;
-    berth_store_add_reclaimer(store, &pool->waiter);
+    berth_store_add_reclaimer(store, &pool->reclaimer);
+    if (pool->is_async) berth_store_add_reclaimer(store, &pool->waiter);
 }
 
 /// What a pool knows of its store and device from the beginning on.
