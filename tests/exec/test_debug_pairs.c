@@ -19,7 +19,7 @@ static const berth_option_setting options[] = {
     {"check_order", "1"},
     {"mode", "system"},
 };
-enum { OPTIONS = sizeof options / sizeof options[0], PROGRAMS = 2, RUNS = 5 };
+enum { OPTIONS = sizeof options / sizeof options[0], PROGRAMS = 3, RUNS = 5 };
 
 static char reported[1000];
 

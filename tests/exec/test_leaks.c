@@ -99,6 +99,39 @@ static void a_value_that_leaves_a_frame_is_told_by_the_op_that_made_it(void** st
     assert_string_equal(leaks(kit->runtime), "");
 }
 
+static void blocks_that_move_are_told_by_the_op_that_took_them(void** state) {
+    (void)state;
+    const char* const devices[] = {"cpu", "sim"};
+    for (size_t d = 0; d < 2; ++d) {
+        const berth_option_setting settings[] = {
+            {"device", devices[d]}, {"threads", "1"}, {"leaks", "1"}, {"compact", "always"}};
+        exec_kit kit;
+        assert_ok(exec_kit_open(&kit, NULL, settings, 4));
+        berth_tensor* kept[8];
+        for (int64_t i = 0; i < 8; ++i) {
+            berth_tensor* x = berth_ones(kit.ctx, BERTH_I8, BERTH_SHAPE(3000 + 500 * i));
+            kept[i] = i % 2 == 0 ? berth_copy(kit.ctx, x) : berth_abs(kit.ctx, x);
+            berth_release(x);
+        }
+        const void* places[8];
+        bool has_moved = false;
+        for (int i = 0; i < 8; ++i)
+            places[i] = exec_kit_place(kept[i]);
+        for (int i = 0; i < 40; ++i) {
+            berth_release(berth_ones(kit.ctx, BERTH_U8, BERTH_SHAPE(100 + 200 * i)));
+            has_moved = has_moved || exec_kit_place(kept[i % 8]) != places[i % 8];
+        }
+        assert_context_ok(kit.ctx);
+        assert_true(has_moved);
+        const char* text = leaks(kit.runtime);
+        assert_has(text, "4 blocks, 18000 bytes: copy");
+        assert_has(text, "4 blocks, 20000 bytes: abs");
+        berth_release_array(kept, 8);
+        assert_string_equal(leaks(kit.runtime), "");
+        exec_kit_close(&kit);
+    }
+}
+
 static void a_runtime_that_is_released_too_early_says_what_is_out(void** state) {
     exec_kit* kit = *state;
     berth_tensor* x = exec_kit_ramp(kit->ctx, 0, 100);
@@ -200,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_BOTH(what_is_out_is_told_by_op_step_and_event),
         ON_BOTH(a_value_that_leaves_a_frame_is_told_by_the_op_that_made_it),
+        cmocka_unit_test(blocks_that_move_are_told_by_the_op_that_took_them),
         ON_BOTH(a_runtime_that_is_released_too_early_says_what_is_out),
         ON_BOTH(a_program_that_gives_all_back_is_told_nothing),
         cmocka_unit_test(without_the_options_there_is_nothing_to_tell),
