@@ -6,7 +6,6 @@
 //
 // usage: bench-dispatch [--json FILE] [--bytes N] [--ops N] [--rounds N] [--chain planned|in-place]
 //                       [--replay CASE]
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "dispatch/chain.h"
 #include "dispatch/replay.h"
 #include "exec/exec_impl.h"
+#include "kit/allocators.h"
 #include "kit/fail.h"
 #include "kit/median.h"
 
@@ -104,29 +104,13 @@ static void jemalloc_free(void* self, void* block, size_t size) {
 }
 #endif
 
-typedef struct tcmalloc_entries {
-    void* (*memalign)(size_t alignment, size_t size);
-    void (*free)(void* block);
-} tcmalloc_entries;
-
 static void* tcmalloc_alloc(void* self, size_t size, size_t alignment) {
-    return ((const tcmalloc_entries*)self)->memalign(alignment, size);
+    return ((const bench_allocator*)self)->memalign(alignment, size);
 }
 
 static void tcmalloc_free(void* self, void* block, size_t size) {
     (void)size;
-    ((const tcmalloc_entries*)self)->free(block);
-}
-
-/// Loads tcmalloc beside the program's own malloc; false if it is not installed.
-static bool load_tcmalloc(tcmalloc_entries* entries) {
-    void* library = dlopen("libtcmalloc_minimal.so.4", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) library = dlopen("libtcmalloc.so.4", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) return false;
-    void* const symbols[2] = {dlsym(library, "tc_memalign"), dlsym(library, "tc_free")};
-    memcpy(&entries->memalign, &symbols[0], sizeof symbols[0]);
-    memcpy(&entries->free, &symbols[1], sizeof symbols[1]);
-    return entries->memalign != NULL && entries->free != NULL;
+    ((const bench_allocator*)self)->free(block);
 }
 
 /// Instructions inside `function` of a run of this program with `arguments`, counted by callgrind
@@ -304,7 +288,7 @@ static void measure(contender* contenders, const bench_options* options, double*
 }
 
 static void measure_all(const bench_options* options, double* out_ns) {
-    static tcmalloc_entries tcmalloc;
+    static bench_allocator tcmalloc;
     static contender contenders[CONTENDERS] = {
         [IN_PLACE] = {.name = "in place", .mode = {"mode", "auto"}, .in_place = true},
         [PLANNED] = {.name = "planned", .mode = {"mode", "auto"}},
@@ -326,7 +310,7 @@ static void measure_all(const bench_options* options, double* out_ns) {
     for (int i = 0; i < CONTENDERS; ++i)
         contenders[i].is_there = true;
     contenders[JEMALLOC].is_there = contenders[JEMALLOC].bypass.alloc != NULL;
-    contenders[TCMALLOC].is_there = load_tcmalloc(&tcmalloc);
+    contenders[TCMALLOC].is_there = bench_allocator_load("tcmalloc", &tcmalloc);
     measure(contenders, options, out_ns);
 }
 
