@@ -25,12 +25,12 @@ void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size) {
 /// Mapped bytes in no block.
 static uint64_t idle_bytes(const berth_pool* pool) {
     return pool->extents.bytes[BERTH_EXTENT_FREE] + pool->slabs.slab_bytes -
-           pool->slabs.used_bytes + berth_front_query_bytes(&pool->front, &pool->slabs);
+           pool->slabs.used_bytes + berth_front_query_bytes(&pool->front);
 }
 
 void berth_pool_put_in_order(berth_pool* pool, bool is_holder) {
     if (is_holder) {
-        berth_pool_drain_remote(pool);
+        (void)berth_pool_drain_remote(pool);
         (void)berth_pool_empty_front(pool);
     }
     berth_pool_flush_slabs(pool);
@@ -108,10 +108,9 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     describe(pool, config);
     berth_extents_init(&pool->extents, host, pool->granule_bytes);
     berth_slabs_init(&pool->slabs, host, pool->granule_bytes);
+    if (!pool->has_bypass)
+        berth_front_init(&pool->front, pool->granule_bytes, pool->capacity_bytes);
     berth_status status = berth_sites_init(&pool->sites, host);
-    if (status == BERTH_OK && !pool->has_bypass)
-        status = berth_front_init(
-            &pool->front, host, &pool->slabs, pool->granule_bytes, pool->capacity_bytes);
     if (status != BERTH_OK) goto fail;
     status = berth_mutex_init(&pool->mutex);
     if (status != BERTH_OK) goto fail;
@@ -120,7 +119,6 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     *out_pool = pool;
     return BERTH_OK;
 fail:
-    berth_front_fini(&pool->front, host);
     berth_sites_fini(&pool->sites);
     berth_host_free(host, pool);
     return status;
@@ -131,7 +129,7 @@ void berth_pool_destroy(berth_pool* pool) {
     berth_store_remove_reclaimer(pool->account.store, &pool->reclaimer);
     if (pool->is_async) berth_store_remove_reclaimer(pool->account.store, &pool->waiter);
     berth_mutex_lock(pool->lock);
-    berth_pool_drain_remote(pool);
+    (void)berth_pool_drain_remote(pool);
     BERTH_CHECK(2, pool->takes == pool->gives);
     (void)berth_pool_empty_front(pool);
     berth_pool_flush_slabs(pool);
@@ -188,7 +186,9 @@ static inline bool take_from_front(berth_pool* pool,
     uint64_t bytes = request->size_bytes;
     if (bytes - 1 < pool->slabs.max_bytes) { // 0 bytes are none
         berth_front_slot slot;
-        if (!berth_front_take_slot(&pool->front, berth_slabs_class_of(bytes), &slot)) return false;
+        const uint32_t c = berth_slabs_class_of(bytes);
+        const uint64_t slot_bytes = pool->slabs.classes[c].slot_bytes;
+        if (!berth_front_take_slot(&pool->front, c, slot_bytes, &slot)) return false;
         if (request->movable != NULL)
             berth_slabs_note(&pool->slabs, slot.handle >> 1, request->movable);
         block->data = slot.data;
@@ -237,8 +237,11 @@ static berth_status take_slowly(berth_pool* pool,
     berth_block block = {.size_bytes = size, .born = count_of_takes(pool)};
     if (pool->has_bypass) BERTH_TRY(take_bypass(pool, size, &block));
     berth_mutex_lock(pool->lock);
-    berth_pool_drain_remote(pool);
-    const berth_status status = take_locked(pool, request, &block);
+    berth_status status = BERTH_OK;
+    if (berth_pool_drain_remote(pool) && take_from_front(pool, request, &block))
+        BERTH_UNPOISON_REGION(block.data, size);
+    else
+        status = take_locked(pool, request, &block);
     if (status == BERTH_OK) {
         count_take(pool, size);
         const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
@@ -282,16 +285,15 @@ void berth_pool_return_block(berth_pool* pool, const berth_block* block) {
     }
 }
 
-/// Gives a block to the front; false if that has no room for it. Nothing is counted.
 static inline bool give_to_front(berth_pool* pool, const berth_block* block) {
     const uint64_t handle = block->handle;
     uint64_t bytes = block->size_bytes;
     if (berth_pool_is_slot(handle)) {
         const berth_slab* slab = berth_slabs_of(&pool->slabs, handle >> 1);
         const berth_front_slot slot = {.data = block->data, .handle = handle};
-        if (!berth_front_give_slot(&pool->front, slab->size_class, slot)) return false;
-        slab->movables[(handle >> 1) % BERTH_SLAB_SLOTS] = NULL;
         bytes = pool->slabs.classes[slab->size_class].slot_bytes;
+        if (!berth_front_give_slot(&pool->front, slab->size_class, bytes, slot)) return false;
+        slab->movables[(handle >> 1) % BERTH_SLAB_SLOTS] = NULL;
     } else {
         if (bytes - 1 >= pool->front.largest_bytes) return false;
         (void)berth_pool_shape(pool, &bytes);
@@ -307,6 +309,10 @@ static inline bool give_to_front(berth_pool* pool, const berth_block* block) {
     return true;
 }
 
+bool berth_pool_give_to_front(berth_pool* pool, const berth_block* block) {
+    return give_to_front(pool, block);
+}
+
 /// Gives a block back for which the front has no room as it is.
 static void give_slowly(berth_pool* pool, const berth_block* block) {
     if (pool->has_bypass) {
@@ -314,7 +320,7 @@ static void give_slowly(berth_pool* pool, const berth_block* block) {
         return;
     }
     berth_mutex_lock(pool->lock);
-    berth_pool_drain_remote(pool);
+    (void)berth_pool_drain_remote(pool);
     if (berth_pool_is_slot(block->handle))
         berth_pool_make_room_for_slot(pool,
                                       berth_slabs_of(&pool->slabs, block->handle >> 1)->size_class);
@@ -342,8 +348,7 @@ uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block) 
 
 void berth_pool_sample_use(berth_pool* pool, uint64_t* out_peak_bytes, uint64_t* out_bytes) {
     berth_mutex_lock(pool->lock);
-    *out_bytes = pool->extents.bytes[BERTH_EXTENT_USED] -
-                 berth_front_query_bytes(&pool->front, &pool->slabs);
+    *out_bytes = pool->extents.bytes[BERTH_EXTENT_USED] - berth_front_query_bytes(&pool->front);
     *out_peak_bytes = pool->recent_peak_bytes;
     pool->recent_peak_bytes = *out_bytes;
     berth_mutex_unlock(pool->lock);

@@ -11,103 +11,84 @@
 /// half of it each.
 #define CAPACITY_SHARE 64u
 #define MOST_GRANULES 2u
-#define MAGAZINE_SLOTS 32u
+#define MAGAZINE_SLOTS 64u
 /// An extent of more than this share of what all may have would drive out the others.
 #define LARGEST_SHARE 2u
 
 _Static_assert(BERTH_FRONT_CHAINS == 32, "a chain is chosen by the upper 5 bits of 64");
 
-static uint32_t magazine_capacity(uint64_t class_bytes, uint64_t slot_bytes) {
-    const uint64_t slots = class_bytes / slot_bytes;
-    return slots < MAGAZINE_SLOTS ? (uint32_t)slots : MAGAZINE_SLOTS;
-}
-
-/// The classes that the pool uses.
-static uint32_t count_classes(const berth_slabs* slabs) {
-    return berth_slabs_class_of(slabs->max_bytes) + 1;
-}
-
-static berth_status init_magazines(berth_front* front,
-                                   const berth_host* host,
-                                   const berth_slabs* slabs,
-                                   uint64_t bytes) {
-    const uint32_t classes = count_classes(slabs);
-    size_t slots = 0;
-    for (uint32_t i = 0; i < classes; i++) {
-        berth_magazine* magazine = &front->magazines[i];
-        magazine->capacity = magazine_capacity(bytes / classes, slabs->classes[i].slot_bytes);
-        slots += magazine->capacity;
-    }
-    front->slots = berth_host_calloc(host, slots + 1, sizeof *front->slots);
-    if (front->slots == NULL)
-        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a pool's front");
-    berth_front_slot* next = front->slots;
-    for (uint32_t i = 0; i < classes; i++) {
-        front->magazines[i].slots = next;
-        next += front->magazines[i].capacity;
-    }
-    return BERTH_OK;
-}
-
-berth_status berth_front_init(berth_front* front,
-                              const berth_host* host,
-                              const berth_slabs* slabs,
-                              uint64_t granule_bytes,
-                              uint64_t capacity_bytes) {
+void berth_front_init(berth_front* front, uint64_t granule_bytes, uint64_t capacity_bytes) {
     uint64_t bytes = capacity_bytes / CAPACITY_SHARE;
     if (bytes > MOST_GRANULES * granule_bytes) bytes = MOST_GRANULES * granule_bytes;
-    BERTH_TRY(init_magazines(front, host, slabs, bytes / 2));
     front->limit_bytes = bytes / 2;
     front->largest_bytes = front->limit_bytes / LARGEST_SHARE;
     for (uint16_t i = BERTH_FRONT_EXTENTS; i > 0; i--) {
         front->extents[i].next = front->unused;
         front->unused = i;
     }
-    return BERTH_OK;
 }
 
 void berth_front_fini(berth_front* front, const berth_host* host) {
-    berth_host_free(host, front->slots);
+    for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++)
+        berth_host_free(host, front->magazines[i].slots);
     *front = (berth_front){0};
 }
 
-uint64_t berth_front_query_bytes(const berth_front* front, const berth_slabs* slabs) {
-    uint64_t bytes = atomic_load_explicit(&front->extent_bytes, memory_order_relaxed);
-    for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++)
-        bytes += slabs->classes[i].slot_bytes *
-                 atomic_load_explicit(&front->magazines[i].count, memory_order_relaxed);
-    return bytes;
+/// Makes the magazine of a class where there is none yet. Without host memory it stays away.
+static void prepare_magazine(berth_pool* pool, berth_magazine* magazine, uint64_t slot_bytes) {
+    if (magazine->capacity > 0 || slot_bytes > pool->front.limit_bytes) return;
+    magazine->slots = berth_host_calloc(pool->host, MAGAZINE_SLOTS, sizeof *magazine->slots);
+    if (magazine->slots != NULL) magazine->capacity = MAGAZINE_SLOTS;
 }
 
 void berth_pool_refill(berth_pool* pool, uint32_t size_class) {
     berth_magazine* magazine = &pool->front.magazines[size_class];
+    const berth_slab_class* geometry = &pool->slabs.classes[size_class];
     BERTH_CHECK(2, magazine->count == 0);
+    prepare_magazine(pool, magazine, geometry->slot_bytes);
+    const uint64_t room = (pool->front.limit_bytes - pool->front.slot_bytes) / geometry->slot_bytes;
+    uint32_t most = magazine->capacity / 2;
+    if (most > room) most = (uint32_t)room;
     uint32_t count = 0;
     // from the top down, so that slots leave in the order of their addresses
-    const uint32_t most = magazine->capacity / 2;
-    while (count < most && pool->slabs.classes[size_class].head != 0) {
+    while (count < most && geometry->head != 0) {
         berth_front_slot* slot = &magazine->slots[most - ++count];
         uint64_t number = 0;
         slot->data = berth_pool_address(berth_slabs_take(&pool->slabs, size_class, NULL, &number));
         slot->handle = number << 1 | 1u;
     }
+    if (count == 0) return;
     memmove(magazine->slots, &magazine->slots[most - count], count * sizeof *magazine->slots);
     magazine->count = count;
+    berth_front_add(&pool->front.slot_bytes, count * geometry->slot_bytes);
 }
 
-/// Gives the `count` bottom slots of a magazine to their slabs.
-static void flush_slots(berth_pool* pool, berth_magazine* magazine, uint32_t count) {
-    if (count == 0) return; // there may be no slots at all
+/// Gives the `count` bottom slots of a class's magazine to their slabs.
+static void flush_slots(berth_pool* pool, uint32_t size_class, uint32_t count) {
+    berth_magazine* magazine = &pool->front.magazines[size_class];
+    if (count == 0) return;
     for (uint32_t i = 0; i < count; i++)
         berth_pool_return_slot(pool, magazine->slots[i].handle);
     magazine->count -= count;
     memmove(magazine->slots, &magazine->slots[count], magazine->count * sizeof *magazine->slots);
+    berth_front_add(&pool->front.slot_bytes,
+                    0 - count * pool->slabs.classes[size_class].slot_bytes);
+}
+
+static void flush_half(berth_pool* pool, uint32_t size_class) {
+    const uint32_t count = pool->front.magazines[size_class].count;
+    flush_slots(pool, size_class, count - count / 2);
 }
 
 void berth_pool_make_room_for_slot(berth_pool* pool, uint32_t size_class) {
-    berth_magazine* magazine = &pool->front.magazines[size_class];
-    const uint32_t count = magazine->count;
-    flush_slots(pool, magazine, count - count / 2);
+    const berth_magazine* magazine = &pool->front.magazines[size_class];
+    if (magazine->count == magazine->capacity) {
+        flush_half(pool, size_class);
+        return;
+    }
+    // all classes together have too many bytes
+    for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++)
+        flush_half(pool, i);
 }
 
 void berth_pool_flush_front_extents(berth_pool* pool) {
@@ -124,17 +105,16 @@ void berth_pool_flush_front_extents(berth_pool* pool) {
 }
 
 bool berth_pool_empty_front(berth_pool* pool) {
-    const bool has_any = berth_front_query_bytes(&pool->front, &pool->slabs) > 0;
-    if (!has_any) return false;
+    if (berth_front_query_bytes(&pool->front) == 0) return false;
     for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++)
-        flush_slots(pool, &pool->front.magazines[i], pool->front.magazines[i].count);
+        flush_slots(pool, i, pool->front.magazines[i].count);
     berth_pool_flush_front_extents(pool);
     return true;
 }
 
 void berth_pool_flush_front(berth_pool* pool) {
     berth_mutex_lock(pool->lock);
-    berth_pool_drain_remote(pool);
+    (void)berth_pool_drain_remote(pool);
     (void)berth_pool_empty_front(pool);
     berth_mutex_unlock(pool->lock);
 }
@@ -156,14 +136,20 @@ static bool is_extent_right(const berth_pool* pool, const berth_front_extent* en
            extent->start == (uint64_t)(uintptr_t)entry->data && extent->size >= entry->bytes;
 }
 
-bool berth_pool_is_front_valid(const berth_pool* pool) {
-    const berth_front* front = &pool->front;
+static bool are_magazines_valid(const berth_pool* pool) {
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < BERTH_SLAB_CLASSES; i++) {
-        const berth_magazine* magazine = &front->magazines[i];
+        const berth_magazine* magazine = &pool->front.magazines[i];
         if (magazine->count > magazine->capacity) return false;
         for (uint32_t at = 0; at < magazine->count; at++)
             if (!is_slot_right(pool, i, magazine->slots[at])) return false;
+        bytes += magazine->count * pool->slabs.classes[i].slot_bytes;
     }
+    return bytes == pool->front.slot_bytes && bytes <= pool->front.limit_bytes;
+}
+
+bool berth_pool_is_front_valid(const berth_pool* pool) {
+    const berth_front* front = &pool->front;
     uint64_t bytes = 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < BERTH_FRONT_CHAINS; i++) {
@@ -174,6 +160,6 @@ bool berth_pool_is_front_valid(const berth_pool* pool) {
     }
     for (uint32_t n = front->unused; n != 0; n = front->extents[n].next)
         count++;
-    return bytes == front->extent_bytes && bytes <= front->limit_bytes &&
-           (count == BERTH_FRONT_EXTENTS || front->slots == NULL);
+    return are_magazines_valid(pool) && bytes == front->extent_bytes &&
+           bytes <= front->limit_bytes && (count == BERTH_FRONT_EXTENTS || pool->has_bypass);
 }

@@ -2,7 +2,7 @@
 // The front of a pool: slots of slabs made ready, and extents given back a moment ago. Takes and
 // gives that it can serve need no lock and no locked instruction.
 //
-// F1: only the holder of the pool's guard touches it; others read its counts.
+// F1: only the holder of the pool's guard touches it; others read its sums.
 // F2: what it holds is USED in the books of extents and slabs, and nobody's: no movable is noted.
 // F3: it holds at most a 64th of the capacity and two granules.
 #ifndef BERTH_MEMORY_POOL_FRONT_H
@@ -22,9 +22,9 @@ typedef struct berth_front_slot {
 
 /// Ready slots of one size class, the one given back last on top.
 typedef struct berth_magazine {
-    berth_front_slot* slots; ///< [capacity], the bottom first
-    uint32_t capacity;       ///< 0: the class has none
-    _Atomic uint32_t count;
+    berth_front_slot* slots; ///< [capacity], the bottom first; NULL before the first use
+    uint32_t capacity;       ///< 0: the class has none yet
+    uint32_t count;
 } berth_magazine;
 
 #define BERTH_FRONT_EXTENTS 32u
@@ -39,50 +39,55 @@ typedef struct berth_front_extent {
 } berth_front_extent;
 
 typedef struct berth_front {
-    berth_front_slot* slots; ///< of all magazines
     berth_magazine magazines[BERTH_SLAB_CLASSES];
     uint64_t largest_bytes;        ///< larger extents are not kept
-    uint64_t limit_bytes;          ///< of all extents here
-    _Atomic uint64_t extent_bytes; ///< in them now
+    uint64_t limit_bytes;          ///< of all extents here, and once more of all slots
+    _Atomic uint64_t extent_bytes; ///< in extents now
+    _Atomic uint64_t slot_bytes;   ///< in slots now
     uint16_t unused;               ///< a chain of entries that hold nothing
     uint16_t chains[BERTH_FRONT_CHAINS];
     berth_front_extent extents[BERTH_FRONT_EXTENTS + 1]; ///< number 0 is none
 } berth_front;
 
-/// An empty front for a pool of `capacity_bytes`. Zeroed before; that is a front that keeps
-/// nothing. Errors: BERTH_ERR_OUT_OF_MEMORY (host memory).
-BERTH_NODISCARD berth_status berth_front_init(berth_front* front,
-                                              const berth_host* host,
-                                              const berth_slabs* slabs,
-                                              uint64_t granule_bytes,
-                                              uint64_t capacity_bytes);
+/// An empty front for a pool of `capacity_bytes`. Zeroed it is a front that keeps nothing.
+void berth_front_init(berth_front* front, uint64_t granule_bytes, uint64_t capacity_bytes);
 /// It holds nothing.
 void berth_front_fini(berth_front* front, const berth_host* host);
 
 /// Bytes of memory in the front. Any thread.
-uint64_t berth_front_query_bytes(const berth_front* front, const berth_slabs* slabs);
+static inline uint64_t berth_front_query_bytes(const berth_front* front) {
+    return atomic_load_explicit(&front->extent_bytes, memory_order_relaxed) +
+           atomic_load_explicit(&front->slot_bytes, memory_order_relaxed);
+}
 
-/// Takes a slot of the class; false if there is none.
+/// Changes a sum that others read.
+static inline void berth_front_add(_Atomic uint64_t* sum, uint64_t change) {
+    const uint64_t bytes = atomic_load_explicit(sum, memory_order_relaxed);
+    atomic_store_explicit(sum, bytes + change, memory_order_relaxed);
+}
+
+/// Takes a slot of the class, of `bytes`; false if there is none.
 static inline bool berth_front_take_slot(berth_front* front,
                                          uint32_t size_class,
+                                         uint64_t bytes,
                                          berth_front_slot* out_slot) {
     berth_magazine* magazine = &front->magazines[size_class];
-    const uint32_t count = atomic_load_explicit(&magazine->count, memory_order_relaxed);
-    if (count == 0) return false;
-    *out_slot = magazine->slots[count - 1];
-    atomic_store_explicit(&magazine->count, count - 1, memory_order_relaxed);
+    if (magazine->count == 0) return false;
+    *out_slot = magazine->slots[--magazine->count];
+    berth_front_add(&front->slot_bytes, 0 - bytes);
     return true;
 }
 
-/// Keeps a slot of the class; false if the magazine is full.
+/// Keeps a slot of the class, of `bytes`; false if there is no room.
 static inline bool berth_front_give_slot(berth_front* front,
                                          uint32_t size_class,
+                                         uint64_t bytes,
                                          berth_front_slot slot) {
     berth_magazine* magazine = &front->magazines[size_class];
-    const uint32_t count = atomic_load_explicit(&magazine->count, memory_order_relaxed);
-    if (count >= magazine->capacity) return false;
-    magazine->slots[count] = slot;
-    atomic_store_explicit(&magazine->count, count + 1, memory_order_relaxed);
+    const uint64_t held = atomic_load_explicit(&front->slot_bytes, memory_order_relaxed);
+    if (magazine->count >= magazine->capacity || held + bytes > front->limit_bytes) return false;
+    magazine->slots[magazine->count++] = slot;
+    atomic_store_explicit(&front->slot_bytes, held + bytes, memory_order_relaxed);
     return true;
 }
 
@@ -90,12 +95,6 @@ static inline bool berth_front_give_slot(berth_front* front,
 static inline uint16_t* berth_front_chain(berth_front* front, uint64_t bytes) {
     const uint64_t mixed = (bytes / BERTH_ALIGNMENT) * UINT64_C(0x9E3779B97F4A7C15);
     return &front->chains[mixed >> 59];
-}
-
-/// Changes the sum over extents, which others read.
-static inline void berth_front_add_bytes(berth_front* front, uint64_t change) {
-    const uint64_t bytes = atomic_load_explicit(&front->extent_bytes, memory_order_relaxed);
-    atomic_store_explicit(&front->extent_bytes, bytes + change, memory_order_relaxed);
 }
 
 static inline bool berth_front_is_like(const berth_front_extent* extent,
@@ -119,7 +118,7 @@ static inline bool berth_front_take_extent(berth_front* front,
     *link = out_extent->next;
     front->extents[number].next = front->unused;
     front->unused = number;
-    berth_front_add_bytes(front, 0 - bytes);
+    berth_front_add(&front->extent_bytes, 0 - bytes);
     return true;
 }
 
@@ -133,7 +132,7 @@ static inline bool berth_front_give_extent(berth_front* front, const berth_front
     front->extents[number] = *extent;
     front->extents[number].next = *head;
     *head = number;
-    berth_front_add_bytes(front, extent->bytes);
+    berth_front_add(&front->extent_bytes, extent->bytes);
     return true;
 }
 

@@ -139,6 +139,9 @@ bool berth_pool_are_books_right(const berth_pool* pool);
 
 // pool_front.c, for the guard's holder:
 
+/// Gives a block to the front; false if that has no room for it. Nothing is counted, and the lock
+/// is not needed.
+bool berth_pool_give_to_front(berth_pool* pool, const berth_block* block);
 /// Fills the empty magazine of a class with free slots, up to the half.
 void berth_pool_refill(berth_pool* pool, uint32_t size_class);
 /// Empties the older half of a class's magazine.
@@ -151,8 +154,8 @@ bool berth_pool_is_front_valid(const berth_pool* pool);
 
 // pool_remote.c, for the guard's holder:
 
-/// Takes over what other threads have given back.
-void berth_pool_drain_remote(berth_pool* pool);
+/// Takes over what other threads have given back; false if there was nothing.
+bool berth_pool_drain_remote(berth_pool* pool);
 
 // pool_place.c
 

@@ -374,7 +374,7 @@ void berth_pool_add_rest(const berth_pool* pool, uint64_t keep_bytes, berth_rest
     const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
     const uint64_t free_slots = pool->slabs.slab_bytes - pool->slabs.used_bytes;
     // still full only if the guard's holder was at work
-    const uint64_t front = berth_front_query_bytes(&pool->front, &pool->slabs);
+    const uint64_t front = berth_front_query_bytes(&pool->front);
     uint64_t ready = 0;
     for (berth_extent_id id = 0;;) {
         id = berth_extents_walk_free(&pool->extents, id, BERTH_ALIGNMENT, false);

@@ -62,23 +62,26 @@ bool berth_remote_pop(berth_remote* remote, berth_block* out_block) {
     return true;
 }
 
-void berth_pool_drain_remote(berth_pool* pool) {
+bool berth_pool_drain_remote(berth_pool* pool) {
     berth_remote* remote = &pool->remote;
     berth_pool_count_gives(pool, remote->settled_blocks, remote->settled_bytes);
     remote->settled_blocks = 0;
     remote->settled_bytes = 0;
     berth_block block;
+    bool has_any = false;
     while (berth_remote_pop(remote, &block)) {
         berth_pool_count_give(pool, &block);
-        berth_pool_return_block(pool, &block);
+        if (!berth_pool_give_to_front(pool, &block)) berth_pool_return_block(pool, &block);
+        has_any = true;
     }
+    return has_any;
 }
 
 void berth_pool_give_remote(berth_pool* pool, const berth_block* block) {
     if (!pool->has_bypass && berth_remote_push(&pool->remote, pool->host, block)) return;
     if (!pool->has_bypass && berth_pool_try_enter(pool)) {
         berth_mutex_lock(pool->lock);
-        berth_pool_drain_remote(pool);
+        (void)berth_pool_drain_remote(pool);
         berth_pool_count_give(pool, block);
         berth_pool_return_block(pool, block);
         berth_mutex_unlock(pool->lock);

@@ -62,7 +62,7 @@ static berth_block take_for(front_kit* kit, uint64_t size, berth_movable* movabl
 static berth_block take(front_kit* kit, uint64_t size) { return take_for(kit, size, NULL); }
 
 static uint64_t front_bytes(const front_kit* kit) {
-    return berth_front_query_bytes(&kit->pool->front, &kit->pool->slabs);
+    return berth_front_query_bytes(&kit->pool->front);
 }
 
 static const uint64_t front_sizes[] = {1, 64, 300, 512, 2000, 16000, 20000, 100000, 1000000};
