@@ -197,6 +197,7 @@ struct berth_context {
     berth_compactor compactor;     ///< of the pool
     berth_reclaimer room_maker;    ///< the compactor's place on the ladder
     bool wants_upkeep;             ///< before the next op
+    uint64_t pass_bytes;           ///< emptied by compaction since it was wanted
     berth_address_map plain_bytes; ///< of berth_alloc(), out now
     berth_use_window frame_use;    ///< bytes of the arena
     berth_use_window pool_use;     ///< bytes in the pool's blocks and slabs

@@ -7,9 +7,9 @@
 #include "berth/memory.h"
 #include "exec/keep.h"
 
-/// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/8, less where
-/// there is time, and at least two granules.
-enum { WORTH_SHARE = 8, WORTH_SHARE_IDLE = 16, WORTH_GRANULES = 2 };
+/// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/16, and at
+/// least two granules.
+enum { WORTH_SHARE = 16, WORTH_GRANULES = 2 };
 
 /// Hands what the compactor has counted to the runtime.
 static void report(berth_context* context) {
@@ -17,6 +17,7 @@ static void report(berth_context* context) {
     berth_mutex_lock(&runtime->lock);
     berth_compact_stats_add(&runtime->compact_stats, &context->compactor.stats);
     berth_mutex_unlock(&runtime->lock);
+    context->pass_bytes += context->compactor.stats.emptied_bytes;
     context->compactor.stats = (berth_compact_stats){0};
 }
 
@@ -33,29 +34,38 @@ static bool run_slice(berth_context* context, const berth_compact_budget* slice)
     return berth_compactor_tidy(&context->compactor, slice);
 }
 
-void berth_upkeep_run_slice(berth_context* context) {
-    const bool has_more = run_slice(context, &context->runtime->compact_slice);
-    context->wants_upkeep = has_more || context->runtime->compact_mode == BERTH_COMPACT_ALWAYS;
-    report(context);
+/// Tells the monitor that there is nothing left to be done.
+static void end_pass(berth_context* context) {
+    berth_monitor_finish_pass(context->monitor, context->pass_bytes);
+    context->pass_bytes = 0;
 }
 
-static bool is_worth_a_look(const berth_context* context, uint64_t share) {
+static bool is_worth_a_look(const berth_context* context) {
     berth_pool_stats pool;
     berth_pool_query_stats(context->home.pool, &pool);
     const uint64_t granule = context->home.stream->device->granule_bytes;
     uint64_t whole, beside;
     berth_pool_query_free(context->home.pool, &whole, &beside);
-    return beside >= WORTH_GRANULES * granule && beside >= pool.mapped_bytes / share;
+    return beside >= WORTH_GRANULES * granule && beside >= pool.mapped_bytes / WORTH_SHARE;
+}
+
+void berth_upkeep_run_slice(berth_context* context) {
+    const bool has_more = run_slice(context, &context->runtime->compact_slice);
+    report(context);
+    if (!has_more) end_pass(context);
+    // what is begun is brought to its end: a plan that waits for long no longer fits
+    context->wants_upkeep = has_more || context->runtime->compact_mode == BERTH_COMPACT_ALWAYS;
 }
 
 void berth_upkeep_at_step_end(berth_context* context) {
     if (!may_compact(context)) return;
-    if (context->wants_upkeep || is_worth_a_look(context, WORTH_SHARE))
+    berth_monitor_look(context->monitor, false);
+    if (context->wants_upkeep || berth_monitor_query_wanted(context->monitor) != BERTH_TRIGGER_NONE)
         berth_upkeep_run_slice(context);
 }
 
 bool berth_upkeep_in_visit(berth_context* context) {
-    if (!may_compact(context) || !is_worth_a_look(context, WORTH_SHARE_IDLE)) return false;
+    if (!may_compact(context) || !is_worth_a_look(context)) return false;
     const bool has_more = run_slice(context, &context->runtime->compact_slice);
     report(context);
     return has_more;
@@ -124,11 +134,13 @@ berth_status berth_idle(berth_context* context, uint64_t budget_us, berth_idle_r
     const uint64_t begin_ns = berth_clock_now_ns();
     const uint64_t most_us = (UINT64_MAX - begin_ns) / 1000;
     berth_home_lock(home);
+    if (may_compact(context)) berth_monitor_look(context->monitor, true);
     result.has_more =
         run_slices(context, begin_ns + (budget_us < most_us ? budget_us : most_us) * 1000);
     result.moved_bytes = context->compactor.stats.moved_bytes;
     result.emptied_bytes = context->compactor.stats.emptied_bytes;
     report(context);
+    if (may_compact(context) && !result.has_more) end_pass(context);
     result.released_bytes = berth_context_give_back(context);
     berth_home_unlock(home);
     if (out_result != NULL) *out_result = result;

@@ -26,6 +26,7 @@ static void watch(const memory_kit* kit, watched* w) {
         .pool = w->pool,
         .horizon_takes = HORIZON,
         .trigger = {.fi_threshold = 0.5, .cooldown_ns = 1000},
+        .guides_placement = true,
     };
     assert_ok(berth_monitor_create(&monitor, &w->monitor));
 }
@@ -237,6 +238,24 @@ static void a_pass_that_ends_takes_the_wish_back(void** state) {
     stop(&w);
 }
 
+static void placement_is_cautious_while_an_event_is_expected(void** state) {
+    watched w;
+    watch(*state, &w);
+    uint64_t cautious = 0;
+    berth_monitor_sample last;
+    for (uint32_t turn = 0; turn < 100; turn++) {
+        make_comb(&w);
+        (void)try_take(&w, 60, 4 * KIT_GRANULE);
+        assert_int_equal(berth_monitor_query_samples(w.monitor, &last, 1), 1);
+        assert_int_equal(w.pool->is_cautious, last.is_expected);
+        cautious += w.pool->is_cautious;
+        give_all(&w);
+        berth_pool_trim(w.pool, turn % 2 == 0 ? 0 : UINT64_MAX, true);
+    }
+    assert_true(cautious > 0);
+    stop(&w);
+}
+
 static void figures_of_two_pools_add_up(void** state) {
     memory_kit* kit = *state;
     watched a, b;
@@ -291,6 +310,7 @@ int main(void) {
         TEST(rates_tell_what_is_taken_and_what_comes_back),
         TEST(moves_though_enough_is_free_are_foretold_counted_and_acted_on),
         TEST(a_pass_that_ends_takes_the_wish_back),
+        TEST(placement_is_cautious_while_an_event_is_expected),
         TEST(figures_of_two_pools_add_up),
         TEST(a_monitor_without_host_memory_is_refused),
     };
