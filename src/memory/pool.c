@@ -12,6 +12,9 @@
 
 #include <inttypes.h>
 
+/// Keeps what is rare out of the common path, which then needs no registers to be saved.
+#define NOT_INLINED __attribute__((noinline))
+
 /// A failed wait is tried again this often; then the device is believed dead.
 #define WAIT_TRIES 3
 
@@ -179,33 +182,41 @@ static inline uint32_t count_of_takes(const berth_pool* pool) {
     return (uint32_t)atomic_load_explicit(&pool->takes, memory_order_relaxed);
 }
 
-/// Takes a block from the front; false if it has none that fits. Nothing is counted.
-static inline bool take_from_front(berth_pool* pool,
+/// Takes a small block from the front; false if it has none that fits. Nothing is counted.
+static inline bool take_ready_slot(berth_pool* pool,
                                    const berth_pool_request* request,
                                    berth_block* block) {
+    const uint64_t bytes = request->size_bytes;
+    if (bytes - 1 >= pool->slabs.max_bytes) return false; // also for 0 bytes
+    berth_front_slot slot;
+    const uint32_t c = berth_slabs_class_of(bytes);
+    const uint64_t slot_bytes = pool->slabs.classes[c].slot_bytes;
+    if (!berth_front_take_slot(&pool->front, c, slot_bytes, &slot)) return false;
+    if (request->movable != NULL)
+        berth_slabs_note(&pool->slabs, slot.handle >> 1, request->movable);
+    *block = (berth_block){.data = slot.data,
+                           .size_bytes = bytes,
+                           .handle = slot.handle,
+                           .born = count_of_takes(pool)};
+    return true;
+}
+
+/// As take_ready_slot, a block with an extent of its own.
+static bool take_ready_extent(berth_pool* pool,
+                              const berth_pool_request* request,
+                              berth_block* block) {
     uint64_t bytes = request->size_bytes;
-    if (bytes - 1 < pool->slabs.max_bytes) { // 0 bytes are none
-        berth_front_slot slot;
-        const uint32_t c = berth_slabs_class_of(bytes);
-        const uint64_t slot_bytes = pool->slabs.classes[c].slot_bytes;
-        if (!berth_front_take_slot(&pool->front, c, slot_bytes, &slot)) return false;
-        if (request->movable != NULL)
-            berth_slabs_note(&pool->slabs, slot.handle >> 1, request->movable);
-        block->data = slot.data;
-        block->handle = slot.handle;
-        block->site = 0;
-        block->born = count_of_takes(pool);
-        return true;
-    }
-    if (bytes - 1 >= pool->front.largest_bytes) return false;
+    if (bytes - 1 >= pool->front.largest_bytes || bytes <= pool->slabs.max_bytes) return false;
     (void)berth_pool_shape(pool, &bytes);
     const berth_life life = berth_pool_expect_life_in_front(pool, request->site);
-    berth_front_extent extent;
-    if (!berth_front_take_extent(&pool->front, bytes, life.believed, &extent)) return false;
-    berth_extents_at(&pool->extents, extent.id)->movable = request->movable;
-    berth_pool_begin_life(pool, berth_extents_at(&pool->extents, extent.id), &life, block);
-    block->data = extent.data;
-    block->handle = (uint64_t)extent.id << 1;
+    berth_front_extent ready;
+    if (!berth_front_take_extent(&pool->front, bytes, life.believed, &ready)) return false;
+    berth_extent* extent = berth_extents_at(&pool->extents, ready.id);
+    extent->movable = request->movable;
+    berth_pool_begin_life(pool, extent, &life, block);
+    block->data = ready.data;
+    block->size_bytes = request->size_bytes;
+    block->handle = (uint64_t)ready.id << 1;
     return true;
 }
 
@@ -227,9 +238,9 @@ static berth_status take_locked(berth_pool* pool,
 }
 
 /// Takes a block that the front does not have.
-static berth_status take_slowly(berth_pool* pool,
-                                const berth_pool_request* request,
-                                berth_block* out_block) {
+NOT_INLINED static berth_status take_slowly(berth_pool* pool,
+                                            const berth_pool_request* request,
+                                            berth_block* out_block) {
     const uint64_t size = request->size_bytes;
     *out_block = (berth_block){0};
     if (size > (uint64_t)INT64_MAX - pool->granule_bytes)
@@ -238,7 +249,8 @@ static berth_status take_slowly(berth_pool* pool,
     if (pool->has_bypass) BERTH_TRY(take_bypass(pool, size, &block));
     berth_mutex_lock(pool->lock);
     berth_status status = BERTH_OK;
-    if (berth_pool_drain_remote(pool) && take_from_front(pool, request, &block))
+    if (berth_pool_drain_remote(pool) &&
+        (take_ready_slot(pool, request, &block) || take_ready_extent(pool, request, &block)))
         BERTH_UNPOISON_REGION(block.data, size);
     else
         status = take_locked(pool, request, &block);
@@ -252,14 +264,22 @@ static berth_status take_slowly(berth_pool* pool,
     return status;
 }
 
+/// Takes a block for which no slot is ready.
+NOT_INLINED static berth_status take_other(berth_pool* pool,
+                                           const berth_pool_request* request,
+                                           berth_block* out_block) {
+    if (!take_ready_extent(pool, request, out_block)) return take_slowly(pool, request, out_block);
+    count_take(pool, request->size_bytes);
+    BERTH_UNPOISON_REGION(out_block->data, request->size_bytes);
+    return BERTH_OK;
+}
+
 berth_status berth_pool_take(berth_pool* pool,
                              const berth_pool_request* request,
                              berth_block* out_block) {
-    if (!take_from_front(pool, request, out_block)) return take_slowly(pool, request, out_block);
-    const uint64_t size = request->size_bytes;
-    out_block->size_bytes = size;
-    count_take(pool, size);
-    BERTH_UNPOISON_REGION(out_block->data, size);
+    if (!take_ready_slot(pool, request, out_block)) return take_other(pool, request, out_block);
+    count_take(pool, request->size_bytes);
+    BERTH_UNPOISON_REGION(out_block->data, request->size_bytes);
     return BERTH_OK;
 }
 
@@ -285,36 +305,40 @@ void berth_pool_return_block(berth_pool* pool, const berth_block* block) {
     }
 }
 
-static inline bool give_to_front(berth_pool* pool, const berth_block* block) {
+/// Gives a slot to the front; false if that has no room for it.
+static inline bool give_slot_to_front(berth_pool* pool, const berth_block* block) {
     const uint64_t handle = block->handle;
+    const berth_slab* slab = berth_slabs_of(&pool->slabs, handle >> 1);
+    const berth_front_slot slot = {.data = block->data, .handle = handle};
+    const uint64_t bytes = pool->slabs.classes[slab->size_class].slot_bytes;
+    if (!berth_front_give_slot(&pool->front, slab->size_class, bytes, slot)) return false;
+    slab->movables[(handle >> 1) % BERTH_SLAB_SLOTS] = NULL;
+    berth_pool_poison(pool, (uint64_t)(uintptr_t)block->data, bytes);
+    return true;
+}
+
+static bool give_extent_to_front(berth_pool* pool, const berth_block* block) {
     uint64_t bytes = block->size_bytes;
-    if (berth_pool_is_slot(handle)) {
-        const berth_slab* slab = berth_slabs_of(&pool->slabs, handle >> 1);
-        const berth_front_slot slot = {.data = block->data, .handle = handle};
-        bytes = pool->slabs.classes[slab->size_class].slot_bytes;
-        if (!berth_front_give_slot(&pool->front, slab->size_class, bytes, slot)) return false;
-        slab->movables[(handle >> 1) % BERTH_SLAB_SLOTS] = NULL;
-    } else {
-        if (bytes - 1 >= pool->front.largest_bytes) return false;
-        (void)berth_pool_shape(pool, &bytes);
-        const berth_extent_id id = (berth_extent_id)(handle >> 1);
-        berth_extent* extent = berth_extents_at(&pool->extents, id);
-        const berth_front_extent entry = {
-            .bytes = bytes, .data = block->data, .id = id, .lifetime = extent->lifetime};
-        if (!berth_front_give_extent(&pool->front, &entry)) return false;
-        BERTH_CHECK(1, extent->state == BERTH_EXTENT_USED);
-        extent->movable = NULL;
-    }
+    if (bytes - 1 >= pool->front.largest_bytes) return false;
+    (void)berth_pool_shape(pool, &bytes);
+    const berth_extent_id id = (berth_extent_id)(block->handle >> 1);
+    berth_extent* extent = berth_extents_at(&pool->extents, id);
+    BERTH_CHECK(1, extent->state == BERTH_EXTENT_USED);
+    const berth_front_extent entry = {
+        .bytes = bytes, .data = block->data, .id = id, .lifetime = extent->lifetime};
+    if (!berth_front_give_extent(&pool->front, &entry)) return false;
+    extent->movable = NULL;
     berth_pool_poison(pool, (uint64_t)(uintptr_t)block->data, bytes);
     return true;
 }
 
 bool berth_pool_give_to_front(berth_pool* pool, const berth_block* block) {
-    return give_to_front(pool, block);
+    return berth_pool_is_slot(block->handle) ? give_slot_to_front(pool, block)
+                                             : give_extent_to_front(pool, block);
 }
 
 /// Gives a block back for which the front has no room as it is.
-static void give_slowly(berth_pool* pool, const berth_block* block) {
+NOT_INLINED static void give_slowly(berth_pool* pool, const berth_block* block) {
     if (pool->has_bypass) {
         berth_pool_give_bypass(pool, block);
         return;
@@ -326,13 +350,23 @@ static void give_slowly(berth_pool* pool, const berth_block* block) {
                                       berth_slabs_of(&pool->slabs, block->handle >> 1)->size_class);
     else if (block->size_bytes - 1 < pool->front.largest_bytes)
         berth_pool_flush_front_extents(pool);
-    if (!give_to_front(pool, block)) berth_pool_return_block(pool, block);
+    if (!berth_pool_give_to_front(pool, block)) berth_pool_return_block(pool, block);
     berth_mutex_unlock(pool->lock);
 }
 
-void berth_pool_give(berth_pool* pool, const berth_block* block) {
+/// Gives a block back that is no slot.
+NOT_INLINED static void give_other(berth_pool* pool, const berth_block* block) {
     berth_pool_count_give(pool, block);
-    if (!give_to_front(pool, block)) give_slowly(pool, block);
+    if (!give_extent_to_front(pool, block)) give_slowly(pool, block);
+}
+
+void berth_pool_give(berth_pool* pool, const berth_block* block) {
+    if (berth_pool_is_slot(block->handle)) {
+        berth_pool_count_gives(pool, 1, block->size_bytes);
+        if (!give_slot_to_front(pool, block)) give_slowly(pool, block);
+    } else {
+        give_other(pool, block);
+    }
 }
 
 uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block) {
