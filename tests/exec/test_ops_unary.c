@@ -231,8 +231,9 @@ static void host_memory_may_fail_at_any_call(void** state) {
         berth_tensor* last = berth_cast(ctx, berth_move(x), BERTH_I32);
         has_failed = failing_host_has_failed(&host);
         failing_host_fail(&host, 0, false);
-        assert_int_equal(last == NULL, has_failed);
-        if (has_failed) {
+        // what only makes things faster is done without
+        assert_true(last != NULL || has_failed);
+        if (last == NULL) {
             assert_context_fails(ctx, BERTH_ERR_OUT_OF_MEMORY, "(f32[1000]): ");
             ++faults;
         }
