@@ -12,6 +12,7 @@ berth_status berth_context_watch(berth_context* context) {
         .pool = context->home.pool,
         .horizon_takes = runtime->frag_horizon_takes,
         .trigger = runtime->trigger,
+        .wants = runtime->compact_mode != BERTH_COMPACT_OFF ? &context->wants_upkeep : NULL,
         .guides_placement = true,
     };
     return berth_monitor_create(&config, &context->monitor);

@@ -21,6 +21,7 @@ struct berth_monitor {
     berth_pool* pool;
     berth_pool_watch watch;
     bool guides_placement;
+    bool* wants;
     _Atomic int wanted; ///< berth_trigger_reason
     // what follows is guarded by the pool's lock
     berth_forecast forecast;
@@ -130,6 +131,7 @@ static void look(berth_monitor* monitor, bool idle) {
     const berth_trigger_reason reason = idle ? berth_trigger_idle(&monitor->trigger, &figures)
                                              : berth_trigger_update(&monitor->trigger, &figures);
     atomic_store_explicit(&monitor->wanted, (int)reason, memory_order_relaxed);
+    if (reason != BERTH_TRIGGER_NONE && monitor->wants != NULL) *monitor->wants = true;
     if (monitor->guides_placement) monitor->pool->is_cautious = monitor->forecast.is_expected;
     monitor->watch.next_takes = pool->takes + berth_forecast_period(&monitor->forecast);
 }
@@ -149,6 +151,7 @@ berth_status berth_monitor_create(const berth_monitor_config* config, berth_moni
     if (monitor == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a monitor");
     monitor->host = config->host;
     monitor->pool = config->pool;
+    monitor->wants = config->wants;
     monitor->guides_placement = config->guides_placement;
     berth_forecast_init(&monitor->forecast, config->horizon_takes);
     berth_trigger_init(&monitor->trigger, &config->trigger);

@@ -28,6 +28,7 @@ typedef struct berth_monitor_config {
     berth_pool* pool;
     uint64_t horizon_takes; ///< > 0
     berth_trigger_config trigger;
+    bool* wants;           ///< set by samples while compaction is wanted; borrowed; may be NULL
     bool guides_placement; ///< places are chosen with more care while the event is expected
 } berth_monitor_config;
 

@@ -151,7 +151,10 @@ static berth_slab_id find_room(const berth_mover* mover, uint32_t size_class, ui
     for (uint32_t i = 0; i < SLAB_STEPS && id != 0 && room < wanted; i++) {
         const berth_slab* slab = berth_slabs_at(&pool->slabs, id);
         const berth_extent* extent = berth_extents_at(&pool->extents, slab->extent);
-        if (!is_victim(mover->survey, extent->region, extent->start)) {
+        // what the slab's extent has beyond its slots may lie over a border
+        const uint64_t last = extent->start + extent->size - 1;
+        if (!is_victim(mover->survey, extent->region, extent->start) &&
+            !is_victim(mover->survey, extent->region, last)) {
             if (found == 0) found = id;
             room += slab->free_count;
         }
