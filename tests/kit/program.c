@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "exec/decay.h"
 #include "exec/exec_impl.h"
 #include "program_internal.h"
 
@@ -199,8 +200,10 @@ static void check_home(program* p, const berth_home* home) {
     if (!berth_pool_is_valid(home->pool)) program_fail(p, "the pool is not valid");
 }
 
-/// Nothing is out, promised or mapped once everything has been given up.
+/// Nothing is out, promised or mapped once everything has been given up. Ends the thread that ages
+/// memory before: a trim leaves what that is just at.
 static void check_books(program* p) {
+    berth_decay_stop(p->runtime);
     check_home(p, &p->ctx->home);
     check_home(p, &p->other->home);
     if (berth_context_synchronize(p->ctx) != BERTH_OK ||
