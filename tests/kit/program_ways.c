@@ -35,6 +35,8 @@ static const program_way ways[] = {
     {"sim, guards, order checked",
      {{"device", "sim"}, {"guard", "1"}, {"check_order", "1"}, {"strict", "1"}}, 4, false},
     {"cpu, moved at every op", {{"threads", "1"}, {"compact", "always"}}, 2, false},
+    {"cpu, ageing, moved at every op",
+     {{"threads", "1"}, {"decay_ms", "1"}, {"compact", "always"}}, 3, false},
     {"sim, moved at every op",
      {{"device", "sim"}, {"compact", "always"}, {"keep", "none"}}, 3, false},
     {"cpu, pool, moved at every op",
