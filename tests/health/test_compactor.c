@@ -242,6 +242,36 @@ static void blocks_that_pass_borders_of_granules_are_moved_whole(void** state) {
     tidy(kit, &plenty);
 }
 
+/// A block that stays where it is.
+static berth_block take_firmly(compact_kit* kit, uint64_t bytes) {
+    berth_block block;
+    assert_ok(
+        berth_pool_take(kit->pool, &(berth_pool_request){.size_bytes = bytes, .site = 0}, &block));
+    return block;
+}
+
+static void a_slab_with_a_remainder_in_a_victim_is_emptied_elsewhere(void** state) {
+    compact_kit* kit = *state;
+    // two granules: the second block lies over the border between them
+    const berth_block firm = take_firmly(kit, G * 3 / 4);
+    fill(kit, G / 4 + 256, 1);
+    fill(kit, G / 4, 2);
+    fill(kit, G * 3 / 4 - 256, 3);
+    mover_give(kit->pool, &kit->owners[0]);
+    const berth_block lone = take_firmly(kit, G / 4 + 512); // in a granule that has room
+    // what it leaves is little more than a slab
+    mover_owner* small = &kit->owners[0];
+    assert_ok(mover_take(kit->pool, kit->base.stream, small, 256, 9));
+    assert_ptr_equal(small->block.data, firm.data + G * 3 / 4);
+    mover_give(kit->pool, &kit->owners[2]);
+    tidy(kit, &plenty);
+    assert_int_equal(kit->owners[1].moves, 1);
+    assert_int_equal(small->moves, 1);
+    berth_pool_give(kit->pool, &firm);
+    berth_pool_give(kit->pool, &lone);
+    check(kit);
+}
+
 /// A random program with compaction at random moments; faults where `fails`.
 static void run_randomly(uint64_t seed, bool fails) {
     berth_sim_options options = memory_kit_options();
@@ -322,6 +352,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_slice_begins_nothing_after_its_time, setup, teardown),
         cmocka_unit_test_setup_teardown(
             blocks_that_pass_borders_of_granules_are_moved_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_slab_with_a_remainder_in_a_victim_is_emptied_elsewhere, setup, teardown),
         cmocka_unit_test(random_programs_keep_their_contents),
         cmocka_unit_test(faults_at_any_call_lose_nothing),
     };
