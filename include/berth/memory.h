@@ -49,6 +49,35 @@ BERTH_API BERTH_NODISCARD berth_status berth_idle(berth_context* context,
                                                   uint64_t budget_us,
                                                   berth_idle_result* out_result);
 
+/// A request for memory that is about to be refused.
+typedef struct berth_shortage {
+    berth_context* context; ///< whose it is; borrowed
+    const char* call;       ///< the op or call that it is for, or NULL; borrowed, for this call
+    uint64_t wanted_bytes;  ///< of granules that were refused
+    uint32_t attempt;       ///< 1 for the first call for this request, at most 16
+} berth_shortage;
+
+/// Makes room, and returns true to have the request made again, or false to have it refused.
+/// `self` is what was set with the callback; `shortage` lives as long as the call.
+typedef bool (*berth_out_of_memory_callback)(void* self, const berth_shortage* shortage);
+
+/// Has `callback` (NULL: nobody) called, with `self`, when everything else has been tried to find
+/// memory of the device for a context, before that is an error: for programs that keep what they
+/// can do without. It runs in the thread whose call is short, and is called again while it returns
+/// true and that does not help, at most 16 times a request. Requests that no release can make
+/// possible are refused without it, and so are those made within it, those of BERTH_MODE=system
+/// and those for the host's own memory.
+///
+/// The callback may release tensors of every context, free bytes of berth_alloc(), trim, and use
+/// contexts that no other thread is using. `shortage->context` is in the middle of a call: all
+/// other calls on it, and reads of its tensors' elements, are refused. Ops give NULL then, other
+/// calls BERTH_ERR_STATE, berth_last_error() says why, and the context's own error stays as it is.
+/// A call that another thread is in may go on after this has returned.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; nothing changed.
+/// Threads: any, the callback among them.
+BERTH_API BERTH_NODISCARD berth_status berth_runtime_set_out_of_memory_callback(
+    berth_runtime* runtime, berth_out_of_memory_callback callback, void* self);
+
 /// Takes `bytes` bytes of page-locked host memory, from and to which a device transfers without an
 /// intermediate copy. Aligned to a page, rounded up to whole pages, content undefined; 0 bytes give
 /// a page. All that a runtime hands out together is bounded by BERTH_PINNED and reported as

@@ -9,7 +9,7 @@
 
 #include "berth/op.h"
 
-#define DETAIL_BYTES 512
+#define DETAIL_BYTES 1024
 
 static _Thread_local char detail[DETAIL_BYTES];
 

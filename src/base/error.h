@@ -5,7 +5,7 @@
 
 #include "berth/status.h"
 
-/// Sets this thread's detail text (cut at 511 bytes) and returns `status`.
+/// Sets this thread's detail text (cut at 1023 bytes) and returns `status`.
 berth_status berth_fail(berth_status status, const char* format, ...) BERTH_PRINTF(2, 3);
 
 /// Puts `format` and ": " in front of this thread's detail text; returns `status`.

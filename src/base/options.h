@@ -127,6 +127,9 @@ typedef enum berth_option_type {
     X(HISTORY, COUNT, "0", 0, 16777216, "events", "",                                              \
       "takes and gives of the pools that are remembered, 32 bytes each, for "                      \
       "berth_runtime_save_history; 0: none")                                                       \
+    X(SNAPSHOT_ON_OOM, TEXT, BERTH_OPTION_NO_FILE, 0, 0, "", "a path, - for none",                 \
+      "file that gets report and options when a request for memory is first refused; the history " \
+      "goes to the same path with .history behind it")                                             \
     X(CHECK_ORDER, BOOL, "0", 0, 1, "", "",                                                        \
       "on an asynchronous device, refuse work on bytes that another stream may still be using")    \
     X(LOG, TEXT, "warn", 0, 0, "", "LEVEL, LEVEL:FILE",                                            \

@@ -9,10 +9,10 @@ berth_tensor* berth_api_refuse(berth_context* ctx,
                                const char* op,
                                berth_tensor* const* operands,
                                size_t count) {
-    berth_home_lock(&ctx->home);
-    berth_context_fail(ctx, status, op, NULL);
+    const bool has_locked = berth_home_lock(&ctx->home);
+    if (has_locked) berth_context_fail(ctx, status, op, NULL);
     if (operands != NULL) berth_context_drop_moved(ctx, operands, count);
-    berth_home_unlock(&ctx->home);
+    if (has_locked) berth_home_unlock(&ctx->home);
     return NULL;
 }
 

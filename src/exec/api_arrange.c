@@ -71,9 +71,7 @@ static berth_tensor* join_groups(berth_context* ctx,
         params.begin = end;
         op = is_stack ? BERTH_OP_STACK_MORE : BERTH_OP_CAT_MORE;
     }
-    berth_home_lock(&ctx->home);
-    berth_context_drop_moved(ctx, tensors, count);
-    berth_home_unlock(&ctx->home);
+    berth_context_consume_moved(ctx, tensors, count);
     return out;
 }
 

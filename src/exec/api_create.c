@@ -63,7 +63,7 @@ berth_tensor* berth_empty(berth_context* ctx,
                           const int64_t* dims) {
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
     berth_tensor* tensor = NULL;
-    berth_home_lock(&ctx->home);
+    if (!berth_home_lock(&ctx->home)) return NULL;
     if (ctx->error == BERTH_OK) {
         const berth_status status = make_empty(ctx, dtype, rank, dims, &tensor);
         if (status != BERTH_OK) berth_context_fail(ctx, status, "empty", NULL);
@@ -104,7 +104,7 @@ berth_tensor* berth_from_data(
     berth_context* ctx, const void* data, berth_dtype dtype, int32_t rank, const int64_t* dims) {
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
     berth_tensor* tensor = NULL;
-    berth_home_lock(&ctx->home);
+    if (!berth_home_lock(&ctx->home)) return NULL;
     if (ctx->error == BERTH_OK) {
         const berth_status status = make_from_data(ctx, data, dtype, rank, dims, &tensor);
         if (status != BERTH_OK) berth_context_fail(ctx, status, "from_data", NULL);

@@ -35,9 +35,7 @@ static berth_tensor* dispatch_rows(berth_context* ctx,
         if (i < rows && has_gaps(operands[i])) given[i] = berth_move(berth_copy(ctx, given[i]));
     }
     berth_tensor* result = berth_dispatch(ctx, op, given, count, params, params_bytes);
-    berth_home_lock(&ctx->home);
-    berth_context_drop_moved(ctx, operands, count);
-    berth_home_unlock(&ctx->home);
+    berth_context_consume_moved(ctx, operands, count);
     return result;
 }
 

@@ -8,6 +8,7 @@
 #include "exec/plain_bytes.h"
 #include "exec/pool_health.h"
 #include "exec/run.h"
+#include "exec/scarcity.h"
 #include "exec/upkeep.h"
 
 static void link_context(berth_context* context) {
@@ -38,6 +39,7 @@ static void destroy(berth_context* context) {
     berth_runtime* runtime = context->runtime;
     berth_home* home = &context->home;
     berth_upkeep_end(context);
+    berth_scarcity_leave(context);
     berth_run_destroy(home->host, context->first_run);
     berth_plain_bytes_end(context);
     berth_arena_destroy(home->arena);
@@ -77,6 +79,7 @@ static berth_status set_up(berth_context* context) {
     BERTH_TRY(berth_pool_create(&pool, &home->pool));
     if (!is_system) BERTH_TRY(berth_context_watch(context));
     berth_upkeep_begin(context);
+    berth_scarcity_join(context);
     return berth_arena_create(
         home->host, runtime->store, &context->tenant, home->stream, &home->arena);
 }
@@ -124,7 +127,10 @@ berth_status berth_context_create(berth_runtime* runtime, berth_context** out_co
 
 void berth_context_release(berth_context* context) {
     if (context == NULL || berth_home_is_forked(&context->home)) return;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) {
+        berth_log_line(BERTH_LOG_ERROR, "a context is not released: %s", berth_last_error());
+        return;
+    }
     if (context->run != NULL)
         berth_log_line(BERTH_LOG_WARN,
                        "a context is released within step %.120s: is a berth_step_end() missing?",
@@ -190,7 +196,7 @@ berth_status berth_context_fail(berth_context* context,
 
 void berth_context_clear_error(berth_context* context) {
     if (context == NULL || berth_home_is_forked(&context->home)) return;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return;
     context->error = BERTH_OK;
     context->error_text[0] = '\0';
     berth_home_unlock(&context->home);

@@ -52,6 +52,14 @@ void berth_context_drop_moved(berth_context* context, berth_tensor* const* opera
     }
 }
 
+void berth_context_consume_moved(berth_context* context,
+                                 berth_tensor* const* operands,
+                                 size_t count) {
+    const bool has_locked = berth_home_lock(&context->home);
+    berth_context_drop_moved(context, operands, count);
+    if (has_locked) berth_home_unlock(&context->home);
+}
+
 static void refuse(berth_context* context, op_state* state, berth_status status) {
     const bool has_views = state->loaded == state->call.input_count;
     berth_context_fail(context, status, state->desc->name, has_views ? &state->call : NULL);
@@ -423,7 +431,10 @@ berth_tensor* berth_dispatch(berth_context* context,
                              const void* params,
                              size_t params_bytes) {
     if (context == NULL || berth_home_is_forked(&context->home)) return NULL;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) {
+        berth_context_drop_moved(context, operands, operand_count);
+        return NULL;
+    }
     berth_upkeep_between_ops(context);
     berth_tensor* output =
         berth_dispatch_locked(context, op, operands, operand_count, params, params_bytes);
@@ -442,7 +453,10 @@ void berth_dispatch_many(berth_context* context,
     for (uint32_t i = 0; i < result_count; ++i)
         results[i] = NULL;
     if (context == NULL || berth_home_is_forked(&context->home)) return;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) {
+        berth_context_drop_moved(context, operands, operand_count);
+        return;
+    }
     berth_upkeep_between_ops(context);
     dispatch(context,
              &berth_op_table[op],
@@ -507,7 +521,10 @@ berth_tensor* berth_apply(berth_context* ctx,
         out_more[i] = NULL;
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return NULL;
     berth_tensor* results[BERTH_OP_MAX_OUTPUTS] = {NULL};
-    berth_home_lock(&ctx->home);
+    if (!berth_home_lock(&ctx->home)) {
+        if (operands != NULL) berth_context_drop_moved(ctx, operands, operand_count);
+        return NULL;
+    }
     berth_upkeep_between_ops(ctx);
     const berth_status status =
         check_apply(ctx, op, operands, operand_count, params, params_bytes, out_more);

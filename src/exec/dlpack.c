@@ -100,7 +100,7 @@ berth_tensor* berth_tensor_from_dlpack(berth_context* context,
     berth_foreign foreign = {
         .is_read_only = read_only, .deleter = give_back, .deleter_self = managed};
     berth_tensor* tensor = NULL;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return NULL;
     if (context->error == BERTH_OK) {
         berth_status status =
             managed != NULL ? describe(context, &managed->dl_tensor, &foreign)

@@ -19,6 +19,7 @@
 #include "base/address_map.h"
 #include "base/options.h"
 #include "base/thread.h"
+#include "berth/memory.h"
 #include "berth/op_register.h"
 #include "berth/ops.h"
 #include "berth/step.h"
@@ -183,6 +184,11 @@ struct berth_runtime {
     berth_compact_stats compact_stats; ///< of all contexts
     char buckets[BERTH_OPTION_TEXT_BYTES];
     char trace_path[BERTH_OPTION_TEXT_BYTES]; ///< of BERTH_TRACE_FILE; "-": none
+    berth_out_of_memory_callback on_out_of_memory;
+    void* on_out_of_memory_self;
+    char* configuration;       ///< for the snapshot; ours. NULL: none is wanted
+    _Atomic bool has_snapshot; ///< it was written, or tried to
+    char snapshot_path[BERTH_OPTION_TEXT_BYTES];
 };
 
 struct berth_context {
@@ -196,6 +202,8 @@ struct berth_context {
     uint64_t extra_bytes;          ///< declared for the next step
     berth_compactor compactor;     ///< of the pool
     berth_reclaimer room_maker;    ///< the compactor's place on the ladder
+    berth_reclaimer release_place; ///< on the ladder, for pending releases
+    uint64_t seen_refusals;        ///< by the store, that are known of
     bool wants_upkeep;             ///< before the next op
     uint64_t pass_bytes;           ///< emptied by compaction since it was wanted
     berth_address_map plain_bytes; ///< of berth_alloc(), out now
@@ -208,7 +216,7 @@ struct berth_context {
     berth_context* previous;       ///< the runtime's list
     berth_context* next;
     berth_status error;
-    char error_text[1024];
+    char error_text[1536];
 };
 
 /// The context whose first member `home` is.
@@ -239,6 +247,10 @@ berth_status berth_context_fail(berth_context* context,
 /// Gives back the references that berth_move() handed over with `operands` [count], each tensor's
 /// at most as often as it has references. Under the context's lock.
 void berth_context_drop_moved(berth_context* context, berth_tensor* const* operands, size_t count);
+/// The same without the lock.
+void berth_context_consume_moved(berth_context* context,
+                                 berth_tensor* const* operands,
+                                 size_t count);
 
 /// Runs op `op` on operands that may be tagged by berth_move(). The one way to run a kernel.
 /// `params` [params_bytes] may be NULL.

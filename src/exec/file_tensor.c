@@ -19,9 +19,11 @@ static berth_status adopt_elements(berth_context* context,
                                    const berth_foreign* elements,
                                    berth_tensor** out_tensor) {
     berth_file_map_retain(map);
-    berth_home_lock(&context->home);
-    const berth_status status = berth_foreign_adopt(context, elements, out_tensor);
-    berth_home_unlock(&context->home);
+    berth_status status = BERTH_ERR_STATE;
+    if (berth_home_lock(&context->home)) {
+        status = berth_foreign_adopt(context, elements, out_tensor);
+        berth_home_unlock(&context->home);
+    }
     if (status != BERTH_OK) berth_file_map_release(map);
     return status;
 }

@@ -57,7 +57,7 @@ static void give(berth_context* context, const berth_address_entry* entry) {
 void* berth_alloc(berth_context* context, uint64_t bytes) {
     if (context == NULL || berth_home_is_forked(&context->home)) return NULL;
     void* data = NULL;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return NULL;
     if (context->error == BERTH_OK) {
         const berth_status status = take(context, bytes, &data);
         if (status != BERTH_OK) berth_context_fail(context, status, "alloc", NULL);
@@ -69,7 +69,8 @@ void* berth_alloc(berth_context* context, uint64_t bytes) {
 void berth_free(berth_context* context, void* data) {
     if (context == NULL || data == NULL || berth_home_is_forked(&context->home)) return;
     berth_address_entry entry;
-    berth_home_lock(&context->home);
+    // an out-of-memory callback gives back under the lock that its thread has
+    const bool has_locked = berth_home_lock(&context->home);
     if (berth_address_map_remove(&context->plain_bytes, data, &entry)) {
         give(context, &entry);
     } else {
@@ -79,7 +80,7 @@ void berth_free(berth_context* context, void* data) {
             data);
         berth_context_fail(context, status, "free", NULL);
     }
-    berth_home_unlock(&context->home);
+    if (has_locked) berth_home_unlock(&context->home);
 }
 
 void berth_plain_bytes_end(berth_context* context) {

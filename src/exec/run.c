@@ -371,8 +371,8 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
     berth_storage_lock(storage);
     const bool may_move = atomic_load_explicit(&storage->marks, memory_order_acquire) == 0;
     berth_block block;
-    if (may_move &&
-        berth_home_take(home,
+    if (may_move && berth_home_try_take(
+                        home,
                         &(berth_pool_request){.size_bytes = storage->size_bytes,
                                               .site = berth_run_site(run, birth, storage->value),
                                               .movable = &storage->movable,
@@ -421,6 +421,7 @@ static void name_survivor(berth_context* context, berth_run* run, uint32_t value
 
 /// Empties the ledger; what lived in the frame lives on elsewhere.
 static void detach_survivors(berth_context* context, berth_run* run) {
+    context->home.defers_releases = true;
     for (uint32_t v = 0; v < run->next_value && run->ledger.live_count > 0; ++v) {
         berth_storage* storage = run->ledger.slots[v];
         if (storage == NULL) continue;
@@ -431,6 +432,7 @@ static void detach_survivors(berth_context* context, berth_run* run) {
         if (context->home.audit != NULL) name_survivor(context, run, v);
         evacuate(context, run, storage);
     }
+    context->home.defers_releases = false;
 }
 
 /// Writes deaths and escapes into the trace's values.

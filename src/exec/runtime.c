@@ -20,6 +20,7 @@
 #include "exec/event_names.h"
 #include "exec/exec_impl.h"
 #include "exec/plan_saving.h"
+#include "exec/scarcity.h"
 #include "exec/step_entry.h"
 #include "exec/trace_saving.h"
 
@@ -140,6 +141,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(berth_pinned_create(runtime->host, runtime->device, pinned, &runtime->pinned));
     BERTH_TRY(berth_runtime_open_plans(runtime, options));
     BERTH_TRY(berth_debugging_start(runtime, options));
+    BERTH_TRY(berth_scarcity_start(runtime, options));
     // last: a creation that is refused leaves the process's log as it was
     BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
     berth_plan_store_load(&runtime->plans);
@@ -158,6 +160,7 @@ static void destroy(berth_runtime* runtime) {
     berth_runtime_close_plans(runtime);
     berth_runtime_close_traces(runtime);
     berth_debugging_stop(runtime);
+    berth_scarcity_stop(runtime);
     for (berth_step_entry* entry = runtime->first_step; entry != NULL;) {
         berth_step_entry* next = entry->next;
         berth_step_entry_destroy(host, entry);

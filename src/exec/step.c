@@ -75,22 +75,42 @@ static berth_status place_in_parent(berth_context* context, berth_run* run, uint
     return BERTH_OK;
 }
 
+/// Promises `frame_bytes` for the frame and `rest` for the pool, and populates the frame; or
+/// nothing.
+static berth_status promise(berth_context* context,
+                            berth_run* run,
+                            uint64_t frame_bytes,
+                            uint64_t rest) {
+    berth_arena* arena = context->home.arena;
+    berth_store* store = context->runtime->store;
+    const berth_account pool = {
+        .store = store, .tenant = &context->tenant, .owner = BERTH_OWNER_POOL};
+    berth_status status = BERTH_OK;
+    if (!run->frame_is_inner) status = berth_arena_reserve(arena, frame_bytes, &run->reservation);
+    if (status == BERTH_OK && rest > 0) status = berth_store_reserve(pool, rest, &run->reservation);
+    if (status == BERTH_OK && !run->frame_is_inner)
+        status = berth_arena_push(arena, frame_bytes, &run->reservation, &run->frame);
+    if (status == BERTH_OK) return BERTH_OK;
+    berth_arena_cancel_reserve(arena);
+    berth_store_unreserve(store, &run->reservation);
+    return status;
+}
+
 /// Promises all that the run is known to need, or refuses it whole; then populates the frame.
 static berth_status admit(berth_context* context, berth_run* run, const berth_outlook* outlook) {
-    berth_arena* arena = context->home.arena;
     const uint64_t extra = context->extra_bytes;
     const uint64_t frame_bytes = outlook->frame_bytes; // the largest: the run may change paths
     context->extra_bytes = 0;
     BERTH_TRY(place_in_parent(context, run, frame_bytes));
-    if (!run->frame_is_inner) BERTH_TRY(berth_arena_reserve(arena, frame_bytes, &run->reservation));
     uint64_t rest;
     if (!berth_add_u64(pool_growth(context, run, outlook), extra, &rest) || rest > INT64_MAX)
         rest = INT64_MAX; // more than any device has
-    const berth_account pool = {
-        .store = context->runtime->store, .tenant = &context->tenant, .owner = BERTH_OWNER_POOL};
-    if (rest > 0) BERTH_TRY(berth_store_reserve(pool, rest, &run->reservation));
-    if (run->frame_is_inner) return BERTH_OK;
-    return berth_arena_push(arena, frame_bytes, &run->reservation, &run->frame);
+    uint32_t attempt = 0;
+    berth_status status;
+    do {
+        status = promise(context, run, frame_bytes, rest);
+    } while (status != BERTH_OK && berth_home_may_retry(&context->home, status, &attempt));
+    return status;
 }
 
 static berth_status open_run(berth_context* context, berth_run* run, const berth_outlook* outlook) {
@@ -99,8 +119,6 @@ static berth_status open_run(berth_context* context, berth_run* run, const berth
     const berth_status status = admit(context, run, outlook);
     if (status != BERTH_OK) {
         if (run->parent != NULL) berth_temporary_give(context, &run->frame_temporary);
-        berth_arena_cancel_reserve(context->home.arena);
-        berth_store_unreserve(context->runtime->store, &run->reservation);
         return status;
     }
     if (context->home.poisons && run->frame.size_bytes > 0)
@@ -144,7 +162,7 @@ berth_status berth_step_begin(berth_context* context, const berth_step_desc* des
     if (context == NULL || desc == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
     BERTH_TRY(berth_fork_check(context->home.fork_generation));
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return BERTH_ERR_STATE;
     const berth_status status = begin_locked(context, desc);
     if (status != BERTH_OK) {
         char where[160];
@@ -159,7 +177,7 @@ berth_status berth_step_begin(berth_context* context, const berth_step_desc* des
 berth_status berth_step_end(berth_context* context) {
     if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
     BERTH_TRY(berth_fork_check(context->home.fork_generation));
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return BERTH_ERR_STATE;
     berth_run* run = context->run;
     berth_status status = BERTH_OK;
     if (run == NULL) {
@@ -207,7 +225,7 @@ berth_status berth_step_estimate(berth_context* context,
     const berth_host* host = context->runtime->host;
     berth_binding_vec bindings = {0};
     berth_step_entry* entry;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return BERTH_ERR_STATE;
     berth_status status = berth_step_entry_find(context, desc, false, &entry);
     berth_home_unlock(&context->home);
     if (status != BERTH_OK || entry == NULL) return status;
@@ -270,7 +288,10 @@ static berth_status warm_locked(berth_context* context, const berth_step_desc* d
         status = berth_step_model_begin(entry->model, &key, &branches, &outlook);
     berth_binding_vec_fini(&bindings, context->home.host);
     if (status != BERTH_OK || outlook.placement == NULL) return status;
-    status = warm_memory(context, &outlook, &branches);
+    uint32_t attempt = 0;
+    do {
+        status = warm_memory(context, &outlook, &branches);
+    } while (status != BERTH_OK && berth_home_may_retry(&context->home, status, &attempt));
     berth_step_model_abandon(entry->model, &branches);
     return status;
 }
@@ -279,7 +300,7 @@ berth_status berth_step_warm(berth_context* context, const berth_step_desc* desc
     if (context == NULL || desc == NULL)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
     BERTH_TRY(berth_fork_check(context->home.fork_generation));
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return BERTH_ERR_STATE;
     const berth_status status = warm_locked(context, desc);
     berth_home_unlock(&context->home);
     if (status == BERTH_OK) return BERTH_OK;
@@ -288,7 +309,7 @@ berth_status berth_step_warm(berth_context* context, const berth_step_desc* desc
 
 void berth_step_reserve_extra(berth_context* context, uint64_t bytes) {
     if (context == NULL || berth_home_is_forked(&context->home)) return;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return;
     if (!berth_add_u64(context->extra_bytes, bytes, &context->extra_bytes))
         context->extra_bytes = UINT64_MAX;
     berth_home_unlock(&context->home);

@@ -28,7 +28,7 @@ berth_tensor* berth_tensor_from_memory(berth_context* context,
         .deleter_self = self,
     };
     berth_tensor* tensor = NULL;
-    berth_home_lock(&context->home);
+    if (!berth_home_lock(&context->home)) return NULL;
     if (context->error == BERTH_OK) {
         const berth_status status = berth_foreign_adopt(context, &foreign, &tensor);
         if (status != BERTH_OK) berth_context_fail(context, status, "tensor_from_memory", NULL);
@@ -123,7 +123,7 @@ berth_status berth_tensor_read_span(berth_tensor* tensor,
                                     void* buffer) {
     berth_home* home = tensor->storage->home;
     BERTH_TRY(berth_fork_check(home->fork_generation));
-    berth_home_lock(home);
+    if (!berth_home_lock(home)) return BERTH_ERR_STATE;
     const berth_status status = read_locked(tensor, first, count, buffer);
     berth_home_unlock(home);
     return status;
@@ -152,7 +152,7 @@ berth_status berth_tensor_write(berth_tensor* tensor, const void* data, uint64_t
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "the tensor is not contiguous: write to berth_contiguous() of it");
     berth_home* home = tensor->storage->home;
-    berth_home_lock(home);
+    if (!berth_home_lock(home)) return BERTH_ERR_STATE;
     const berth_status status = write_locked(tensor, data, bytes);
     berth_home_unlock(home);
     return status;
@@ -165,7 +165,7 @@ berth_status berth_tensor_map(berth_tensor* tensor, void** out_data) {
     berth_storage* storage = tensor->storage;
     if (!berth_device_has_host_access(storage->home->stream->device))
         return berth_fail(BERTH_ERR_UNSUPPORTED, "the device's memory is not visible to the host");
-    berth_home_lock(storage->home);
+    if (!berth_home_lock(storage->home)) return BERTH_ERR_STATE;
     berth_status status = berth_stream_synchronize(storage->home->stream);
     if (status == BERTH_OK) status = berth_storage_wait_uses(storage);
     if (status == BERTH_OK) {

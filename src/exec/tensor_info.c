@@ -38,8 +38,8 @@ static void describe_window(const berth_tensor* tensor, berth_tensor_properties*
     out->references = atomic_load_explicit(&tensor->refs, memory_order_relaxed);
 }
 
-static void describe_storage(berth_storage* storage, berth_tensor_properties* out) {
-    berth_home_lock(storage->home);
+static berth_status describe_storage(berth_storage* storage, berth_tensor_properties* out) {
+    if (!berth_home_lock(storage->home)) return BERTH_ERR_STATE;
     const uint32_t marks = atomic_load_explicit(&storage->marks, memory_order_acquire);
     out->is_read_only = storage->is_read_only;
     out->is_pinned = (marks & ~BERTH_STORAGE_SHARED) != 0;
@@ -48,6 +48,7 @@ static void describe_storage(berth_storage* storage, berth_tensor_properties* ou
     out->storage_bytes = storage->size_bytes;
     out->storage_tensors = atomic_load_explicit(&storage->refs, memory_order_relaxed);
     berth_home_unlock(storage->home);
+    return BERTH_OK;
 }
 
 berth_status berth_tensor_info(const berth_tensor* tensor,
@@ -56,8 +57,9 @@ berth_status berth_tensor_info(const berth_tensor* tensor,
     *out_properties = (berth_tensor_properties){0};
     BERTH_TRY(berth_tensor_check(tensor));
     describe_window(tensor, out_properties);
-    describe_storage(tensor->storage, out_properties);
-    return BERTH_OK;
+    const berth_status status = describe_storage(tensor->storage, out_properties);
+    if (status != BERTH_OK) *out_properties = (berth_tensor_properties){0};
+    return status;
 }
 
 static void add_line(berth_text* text, const berth_tensor_properties* p) {

@@ -133,7 +133,7 @@ berth_status berth_idle(berth_context* context, uint64_t budget_us, berth_idle_r
     berth_home* home = &context->home;
     const uint64_t begin_ns = berth_clock_now_ns();
     const uint64_t most_us = (UINT64_MAX - begin_ns) / 1000;
-    berth_home_lock(home);
+    if (!berth_home_lock(home)) return BERTH_ERR_STATE;
     if (may_compact(context)) berth_monitor_look(context->monitor, true);
     result.has_more =
         run_slices(context, begin_ns + (budget_us < most_us ? budget_us : most_us) * 1000);

@@ -10,8 +10,11 @@ static bool is_on_device_of(const berth_context* ctx, const berth_tensor* x) {
 
 bool berth_view_enter(berth_context* ctx, const char* op, berth_tensor* operand) {
     if (ctx == NULL || berth_home_is_forked(&ctx->home)) return false;
-    berth_home_lock(&ctx->home);
     berth_tensor* x = berth_untag(operand);
+    if (!berth_home_lock(&ctx->home)) {
+        berth_context_drop_moved(ctx, &operand, 1);
+        return false;
+    }
     if (ctx->error == BERTH_OK && x != NULL && is_on_device_of(ctx, x)) return true;
     if (ctx->error == BERTH_OK) {
         const char* what =

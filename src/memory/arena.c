@@ -42,6 +42,7 @@ struct berth_arena {
     bool can_remap;
     bool has_guards;
     berth_reclaimer reclaimer;
+    berth_reclaimer waiter; ///< the same after the stream's work, on asynchronous devices
     range_vec ranges;
     berth_arena_range* current; ///< NULL before the first push
     stretch_vec frames;
@@ -170,6 +171,30 @@ static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted
     return berth_arena_release_idle(self, 0, wanted_bytes, false);
 }
 
+static uint64_t reclaim_after_work(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    const berth_arena* arena = self;
+    // one that cannot be waited for gives nothing back
+    if (berth_stream_synchronize(arena->stream) != BERTH_OK) return 0;
+    return reclaim(self, climber, wanted_bytes);
+}
+
+/// Takes the arena's places on the ladder.
+static void join_ladder(berth_arena* arena, berth_tenant* tenant) {
+    berth_store* store = arena->account.store;
+    arena->reclaimer = (berth_reclaimer){.rung = BERTH_RUNG_FRAMES,
+                                         .tenant = tenant,
+                                         .owner = BERTH_OWNER_FRAMES,
+                                         .self = arena,
+                                         .reclaim = reclaim};
+    // before the first is in the list, where it is the store's
+    arena->waiter = arena->reclaimer;
+    arena->waiter.rung = BERTH_RUNG_WAIT;
+    arena->waiter.reclaim = reclaim_after_work;
+    berth_store_add_reclaimer(store, &arena->reclaimer);
+    if (berth_device_is_async(berth_store_device(store)))
+        berth_store_add_reclaimer(store, &arena->waiter);
+}
+
 berth_status berth_arena_create(const berth_host* host,
                                 berth_store* store,
                                 berth_tenant* tenant,
@@ -191,12 +216,7 @@ berth_status berth_arena_create(const berth_host* host,
     berth_store_query_stats(store, &stats);
     arena->capacity_bytes = stats.capacity_bytes;
     arena->can_remap = (berth_store_device(store)->ops->caps & BERTH_DEVICE_CAP_REMAP) != 0;
-    arena->reclaimer = (berth_reclaimer){.rung = BERTH_RUNG_FRAMES,
-                                         .tenant = tenant,
-                                         .owner = BERTH_OWNER_FRAMES,
-                                         .self = arena,
-                                         .reclaim = reclaim};
-    berth_store_add_reclaimer(store, &arena->reclaimer);
+    join_ladder(arena, tenant);
     *out_arena = arena;
     return BERTH_OK;
 }
@@ -204,6 +224,8 @@ berth_status berth_arena_create(const berth_host* host,
 void berth_arena_destroy(berth_arena* arena) {
     if (arena == NULL) return;
     berth_store_remove_reclaimer(arena->account.store, &arena->reclaimer);
+    if (berth_device_is_async(berth_store_device(arena->account.store)))
+        berth_store_remove_reclaimer(arena->account.store, &arena->waiter);
     BERTH_CHECK(2, arena->frames.count == 0 && arena->holds.count == 0);
     // Twice: what the device refused once it may accept now.
     (void)berth_arena_trim(arena, 0, true);

@@ -74,12 +74,14 @@ berth_status berth_store_find(berth_store* store, const berth_ask* ask) {
     berth_climb climb = {0};
     berth_lack lack = berth_store_query_lack(store, ask, 0);
     if (berth_lack_is_none(&lack)) return BERTH_OK;
-    if (berth_store_is_possible(store, ask)) {
+    const bool is_possible = berth_store_is_possible(store, ask);
+    if (is_possible) {
         berth_store_climb(store, ask, &climb);
         lack = berth_store_query_lack(store, ask, climb.given_bytes);
         if (berth_lack_is_none(&lack)) return BERTH_OK;
     }
     store->stats.failures++;
+    berth_tenant_note_refusal(ask->account.tenant, ask->bytes, !is_possible);
     const berth_store_stats seen = store->stats;
     const berth_tenant tenant =
         ask->account.tenant != NULL ? *ask->account.tenant : (berth_tenant){0};

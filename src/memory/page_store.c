@@ -251,6 +251,8 @@ berth_status berth_store_map(berth_account account,
     if (status != BERTH_OK) {
         unbook(account, reservation, size, kept, books.drawn_by_owner);
         store->stats.failures++;
+        if (status == BERTH_ERR_OUT_OF_MEMORY)
+            berth_tenant_note_refusal(account.tenant, size, false);
     } else if (store->stats.mapped_bytes > store->stats.peak_mapped_bytes) {
         store->stats.peak_mapped_bytes = store->stats.mapped_bytes;
     }

@@ -50,6 +50,9 @@ typedef struct berth_tenant {
     uint64_t reserved_bytes; ///< promised, not mapped
     uint64_t quota_bytes;    ///< mapped and promised bytes stay below; BERTH_QUOTA_NONE
     uint64_t share_bytes;    ///< nobody else gets what is missing up to here (M5)
+    uint64_t refusals;       ///< requests of it that were refused
+    uint64_t refused_bytes;  ///< of the last of them
+    bool is_refusal_final;   ///< that one cannot be met whatever is given back
 } berth_tenant;
 
 /// Who asks, and what for. `tenant` may be NULL: nobody's quota and nobody's share.

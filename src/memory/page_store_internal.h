@@ -68,6 +68,14 @@ void berth_tenant_change(berth_store* store,
                          uint64_t unmapped,
                          uint64_t promised,
                          uint64_t unpromised);
+/// Notes a refusal, a final one if it cannot be met whatever is given back, of a tenant (may be
+/// NULL).
+static inline void berth_tenant_note_refusal(berth_tenant* tenant, uint64_t bytes, bool is_final) {
+    if (tenant == NULL) return;
+    tenant->refusals++;
+    tenant->refused_bytes = bytes;
+    tenant->is_refusal_final = is_final;
+}
 /// What is missing now; `given_bytes` are those that a climb has brought so far.
 berth_lack berth_store_query_lack(const berth_store* store,
                                   const berth_ask* ask,

@@ -62,6 +62,23 @@ static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted
     return given;
 }
 
+/// Empties the front, and gives granules back for what was in it.
+static uint64_t reclaim_front(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    berth_pool* pool = self;
+    const bool is_own = climber != NULL && climber == pool->account.tenant;
+    if (!is_own && !berth_pool_try_enter(pool)) return 0;
+    uint64_t bytes = 0;
+    if (berth_mutex_try_lock(pool->lock)) {
+        (void)berth_pool_drain_remote(pool);
+        bytes = berth_front_query_bytes(&pool->front);
+        (void)berth_pool_empty_front(pool);
+        berth_mutex_unlock(pool->lock);
+    }
+    if (!is_own) berth_pool_leave(pool);
+    bytes = berth_round_up(bytes, pool->granule_bytes);
+    return bytes > 0 ? reclaim(self, climber, bytes < wanted_bytes ? bytes : wanted_bytes) : 0;
+}
+
 static uint64_t reclaim_after_work(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
     const berth_pool* pool = self;
     // one that cannot be waited for gives nothing back
@@ -81,6 +98,10 @@ static void join_ladder(berth_pool* pool, berth_tenant* tenant) {
     pool->waiter = pool->reclaimer;
     pool->waiter.rung = BERTH_RUNG_WAIT;
     pool->waiter.reclaim = reclaim_after_work;
+    pool->flusher = pool->reclaimer;
+    pool->flusher.rung = BERTH_RUNG_FRONTS;
+    pool->flusher.reclaim = reclaim_front;
+    berth_store_add_reclaimer(store, &pool->flusher);
     berth_store_add_reclaimer(store, &pool->reclaimer);
     if (pool->is_async) berth_store_add_reclaimer(store, &pool->waiter);
 }
@@ -129,6 +150,7 @@ fail:
 
 void berth_pool_destroy(berth_pool* pool) {
     if (pool == NULL) return;
+    berth_store_remove_reclaimer(pool->account.store, &pool->flusher);
     berth_store_remove_reclaimer(pool->account.store, &pool->reclaimer);
     if (pool->is_async) berth_store_remove_reclaimer(pool->account.store, &pool->waiter);
     berth_mutex_lock(pool->lock);

@@ -77,9 +77,9 @@ BERTH_NODISCARD berth_status berth_pool_create(const berth_pool_config* config,
 /// Accepts NULL. All blocks have been given back. Waits for the stream's work.
 void berth_pool_destroy(berth_pool* pool);
 
-/// Takes a block. May block once before it refuses: on an asynchronous device it waits for all work
-/// of the stream and looks again, as pending work keeps free granules from being moved or given
-/// back. Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW; `*out_block` zeroed, nothing changed.
+/// Takes a block. May block before it refuses: the ladder's last rung waits for work that keeps
+/// free granules from being given back. Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_OVERFLOW;
+/// `*out_block` zeroed, nothing changed.
 BERTH_NODISCARD berth_status berth_pool_take(berth_pool* pool,
                                              const berth_pool_request* request,
                                              berth_block* out_block);

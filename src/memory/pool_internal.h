@@ -46,7 +46,8 @@ struct berth_pool {
     bool has_bypass;
     berth_pool_bypass bypass;
     berth_reclaimer reclaimer;
-    berth_reclaimer waiter; ///< the same after the stream's work, on asynchronous devices
+    berth_reclaimer flusher; ///< of the front
+    berth_reclaimer waiter;  ///< the same after the stream's work, on asynchronous devices
 
     berth_extents extents;
     berth_slabs slabs;

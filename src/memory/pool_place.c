@@ -2,7 +2,6 @@
 // Where blocks that are too large for slabs go: an extent among what is mapped, or growth.
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "memory/pool_internal.h"
 
 /// A remainder below 1/16 of the block, and too small for anything but a slab's work, stays with
@@ -99,32 +98,20 @@ static berth_extent_id take_mapped(berth_pool* pool, const wish* what, bool* spa
     return carve(pool, id, start, what);
 }
 
-/// Waits for the work that keeps memory of this pool from being moved. Unlocks.
-static void relieve(berth_pool* pool) {
-    berth_mutex_unlock(pool->lock);
-    const berth_status status = berth_stream_synchronize(pool->stream);
-    if (status != BERTH_OK)
-        berth_log_once(BERTH_LOG_WARN, "a stream cannot be waited for: %s", berth_last_error());
-    berth_mutex_lock(pool->lock);
-}
-
 /// As berth_pool_take_extent, which notes how it ended.
 static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent_id* out_id) {
-    bool relieved = !pool->is_async;
     bool spares = may_spoil(pool, what);
-    for (;;) {
-        BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
-        *out_id = take_mapped(pool, what, &spares);
-        if (*out_id != 0) return BERTH_OK;
-        const berth_status status = berth_pool_grow(
-            pool, what->size, what->alignment, what->lifetime, what->reservation, out_id);
-        if (status != BERTH_ERR_OUT_OF_MEMORY || what->size > pool->capacity_bytes) return status;
-        if (!spares && relieved) return status;
-        // Better late than not at all: what work may touch now can be moved then.
-        if (!spares) relieve(pool);
-        relieved = relieved || !spares;
-        spares = false;
-    }
+    BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
+    *out_id = take_mapped(pool, what, &spares);
+    if (*out_id != 0) return BERTH_OK;
+    const berth_status status = berth_pool_grow(
+        pool, what->size, what->alignment, what->lifetime, what->reservation, out_id);
+    if (status != BERTH_ERR_OUT_OF_MEMORY) return status;
+    // what was spared, or what the ladder has loosened without emptying a granule
+    spares = false;
+    BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
+    *out_id = take_mapped(pool, what, &spares);
+    return *out_id != 0 ? BERTH_OK : status;
 }
 
 berth_status berth_pool_take_extent(berth_pool* pool,

@@ -13,13 +13,21 @@
 
 enum { SPINS_BEFORE_YIELD = 64 };
 
-void berth_home_lock_slow(berth_home* home) {
+_Thread_local const berth_home* berth_home_in_callback;
+
+bool berth_home_lock_slow(berth_home* home) {
     uint32_t spins = 0;
+    if (home == berth_home_in_callback) {
+        (void)berth_fail(BERTH_ERR_STATE,
+                         "the context is in the call that waits for this out-of-memory callback");
+        return false;
+    }
     do {
         while (atomic_load_explicit(&home->lock, memory_order_relaxed) != BERTH_HOME_FREE) {
             if (++spins >= SPINS_BEFORE_YIELD) sched_yield();
         }
     } while (!berth_home_try_lock(home));
+    return true;
 }
 
 void berth_home_pin(berth_home* home) {
@@ -381,7 +389,7 @@ void berth_tensor_drop(berth_tensor* tensor, berth_home* locked) {
     }
 }
 
-static void drain_remote(berth_home* home) {
+void berth_home_drain(berth_home* home) {
     berth_object* object = atomic_exchange_explicit(&home->remote, NULL, memory_order_acquire);
     while (object != NULL) {
         berth_object* next = object->next;
@@ -419,7 +427,7 @@ static void unlock_slow(berth_home* home, berth_home* outer) {
     // the home may end in another thread as soon as the lock is free
     berth_home_pin(home);
     do {
-        drain_remote(home);
+        berth_home_drain(home);
         berth_object* returned = home->returned;
         home->returned = NULL;
         const bool is_last = home->is_closed && home->live_objects == 0;
@@ -442,7 +450,7 @@ static void unlock_slow(berth_home* home, berth_home* outer) {
 void berth_home_unlock_slow(berth_home* home) { unlock_slow(home, NULL); }
 
 void berth_home_close(berth_home* home) {
-    berth_home_lock(home);
+    (void)berth_home_lock(home);
     home->is_closed = true;
     berth_home_unlock(home);
 }

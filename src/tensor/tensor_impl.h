@@ -131,11 +131,12 @@ struct berth_home {
     /// One for the open context, one for each use remembered by another's storage, one while the
     /// context is gone and objects are out.
     _Atomic uint32_t refs;
-    bool is_closed;      ///< its context is gone
-    bool is_watchful;    ///< any of the next: values in frames do not end quietly
-    bool poisons;        ///< free memory is marked for sanitizers
-    bool fills_on_free;  ///< BERTH_POISON=free
-    bool fills_on_alloc; ///< BERTH_POISON=alloc
+    bool is_closed;       ///< its context is gone
+    bool defers_releases; ///< a walk over what is out is under way: nothing of it ends meanwhile
+    bool is_watchful;     ///< any of the next: values in frames do not end quietly
+    bool poisons;         ///< free memory is marked for sanitizers
+    bool fills_on_free;   ///< BERTH_POISON=free
+    bool fills_on_alloc;  ///< BERTH_POISON=alloc
     uint32_t fork_generation;
     const berth_host* host;
     berth_stream* stream;
@@ -152,6 +153,9 @@ struct berth_home {
     uint64_t guard_bytes; ///< by which each block of the pool is larger than was asked for
     /// A guard was broken; the detail text says where. NULL: the log is enough.
     void (*on_damage)(berth_home* self);
+    /// The store has refused what was asked for, the `attempt`-th time: true if it is to be asked
+    /// again. The detail text is as it was.
+    bool (*on_shortage)(berth_home* self, uint32_t attempt);
 };
 
 /// True in a child of the process that made the home.
@@ -164,9 +168,13 @@ static inline bool berth_home_try_lock(berth_home* home) {
     return atomic_compare_exchange_strong_explicit(
         &home->lock, &seen, BERTH_HOME_TAKEN, memory_order_acquire, memory_order_relaxed);
 }
-void berth_home_lock_slow(berth_home* home);
-static inline void berth_home_lock(berth_home* home) {
-    if (!berth_home_try_lock(home)) berth_home_lock_slow(home);
+/// The home whose shortage this thread is telling the program's callback about: the lock is its.
+extern _Thread_local const berth_home* berth_home_in_callback;
+bool berth_home_lock_slow(berth_home* home);
+/// False, with the detail text of BERTH_ERR_STATE, only for a thread that has the lock already, in
+/// an out-of-memory callback: the call is refused where it is not just about giving back.
+static inline bool berth_home_lock(berth_home* home) {
+    return berth_home_try_lock(home) || berth_home_lock_slow(home);
 }
 void berth_home_unlock_slow(berth_home* home);
 /// Finishes releases that came in meanwhile, and calls deleters.
@@ -190,6 +198,17 @@ static inline bool berth_home_try_visit(berth_home* home) {
 }
 static inline void berth_home_end_visit(berth_home* home) {
     atomic_store_explicit(&home->lock, BERTH_HOME_FREE, memory_order_release);
+}
+
+/// Takes over what other threads, or this one in a callback, have released meanwhile. Under the
+/// lock, where nothing that is out is being walked over.
+void berth_home_drain(berth_home* home);
+
+/// For a loop around a request that ended with `status`: true if the program has made room, and
+/// it is to be made again. `*attempt` is 0 at first.
+static inline bool berth_home_may_retry(berth_home* home, berth_status status, uint32_t* attempt) {
+    return status == BERTH_ERR_OUT_OF_MEMORY && home->on_shortage != NULL &&
+           home->on_shortage(home, ++*attempt);
 }
 
 /// Frees the object caches; nothing is out.
@@ -273,12 +292,23 @@ BERTH_NODISCARD berth_status berth_home_take_noted(berth_home* home,
                                                    berth_block* out_block);
 void berth_home_give_noted(berth_home* home, const berth_block* block);
 
+/// As berth_home_take, without calling the program's callback: the caller can do without.
+BERTH_NODISCARD static inline berth_status berth_home_try_take(berth_home* home,
+                                                               const berth_pool_request* request,
+                                                               berth_block* out_block) {
+    if (home->audit != NULL) return berth_home_take_noted(home, request, out_block);
+    return berth_pool_take(home->pool, request, out_block);
+}
 /// Takes a block from the home's pool. Errors: as of berth_pool_take.
 BERTH_NODISCARD static inline berth_status berth_home_take(berth_home* home,
                                                            const berth_pool_request* request,
                                                            berth_block* out_block) {
-    if (home->audit != NULL) return berth_home_take_noted(home, request, out_block);
-    return berth_pool_take(home->pool, request, out_block);
+    uint32_t attempt = 0;
+    berth_status status;
+    do {
+        status = berth_home_try_take(home, request, out_block);
+    } while (status != BERTH_OK && berth_home_may_retry(home, status, &attempt));
+    return status;
 }
 /// The bytes that were asked for with a block.
 static inline uint64_t berth_home_asked_bytes(const berth_home* home, const berth_block* block) {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a context does when the page store has refused it: it asks the program to make room, and
+// says what is known before the refusal becomes an error.
+#ifndef BERTH_EXEC_SCARCITY_H
+#define BERTH_EXEC_SCARCITY_H
+
+#include "exec/exec_impl.h"
+
+/// The most calls of the out-of-memory callback for one request.
+#define BERTH_SCARCITY_CALLS 16u
+
+/// Reads the options. Errors: BERTH_ERR_OUT_OF_MEMORY.
+BERTH_NODISCARD berth_status berth_scarcity_start(berth_runtime* runtime,
+                                                  const berth_options* options);
+void berth_scarcity_stop(berth_runtime* runtime);
+
+/// Takes the context's place on the ladder, for releases that wait for its lock.
+void berth_scarcity_join(berth_context* context);
+/// Accepts a context that has not joined.
+void berth_scarcity_leave(berth_context* context);
+
+#endif // BERTH_EXEC_SCARCITY_H
