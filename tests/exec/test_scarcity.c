@@ -273,6 +273,24 @@ static void releases_that_wait_for_the_lock_are_the_first_rung(void** state) {
     close_kit(&kit);
 }
 
+static void what_is_ready_in_the_front_is_given_up_for_a_step(void** state) {
+    (void)state;
+    const berth_option_setting more[] = {{"compact", "off"}}; // which would empty it, too
+    scarcity_kit kit;
+    open_kit(&kit, more, 1);
+    berth_context* ctx = kit.exec.ctx;
+    berth_tensor* most = take(ctx, 16 * MIB - 65536);
+    berth_tensor* last = take(ctx, 20000); // on the only granule that is left
+    assert_non_null(most);
+    assert_non_null(last);
+    berth_release(last);
+    berth_step_reserve_extra(ctx, 65536);
+    assert_ok(exec_kit_begin(ctx, "step", 4));
+    assert_ok(berth_step_end(ctx));
+    berth_release(most);
+    close_kit(&kit);
+}
+
 static void a_refusal_says_how_the_pool_is_and_what_may_help(void** state) {
     (void)state;
     const berth_option_setting limited[] = {
@@ -393,6 +411,7 @@ int main(void) {
         cmocka_unit_test(a_step_is_admitted_once_the_callback_has_made_room),
         cmocka_unit_test(a_callback_may_free_plain_bytes),
         cmocka_unit_test(releases_that_wait_for_the_lock_are_the_first_rung),
+        cmocka_unit_test(what_is_ready_in_the_front_is_given_up_for_a_step),
         cmocka_unit_test(a_refusal_says_how_the_pool_is_and_what_may_help),
         cmocka_unit_test(the_first_refusal_leaves_a_snapshot),
         cmocka_unit_test(a_snapshot_that_cannot_be_written_changes_nothing_else),
