@@ -61,16 +61,16 @@ static void end_slice(berth_compactor* compactor, const slice* now) {
 
 /// Whether a step that copies `bytes` still fits into the slice.
 static bool has_room(const berth_compactor* compactor, const slice* now, uint64_t bytes) {
-    if (now->is_forced && now->bytes == 0 && bytes > 0) return true;
+    // what comes first may take the slice's time alone: it is expected by what others took
+    if (now->bytes == 0 && bytes > 0) return now->is_forced || bytes <= now->budget.bytes;
     if (now->bytes + bytes > now->budget.bytes) return false;
     const uint64_t spent = berth_clock_now_ns() - now->begin_ns;
     return spent + bytes * compactor->ns_per_mib / MIB < now->budget.ns;
 }
 
 /// Whether a step that copies `bytes` fits into no slice at all.
-static bool is_too_large(const berth_compactor* compactor, const slice* now, uint64_t bytes) {
-    if (now->is_forced) return false;
-    return bytes > now->budget.bytes || bytes * compactor->ns_per_mib / MIB >= now->budget.ns;
+static bool is_too_large(const slice* now, uint64_t bytes) {
+    return !now->is_forced && bytes > now->budget.bytes;
 }
 
 // --- Choosing victims ---------------------------------------------------------------------------
@@ -192,7 +192,7 @@ static outcome run_mover(berth_compactor* compactor, slice* now) {
     berth_compact_stats* stats = &compactor->stats;
     for (uint64_t bytes; (bytes = berth_mover_query_next(&compactor->mover)) != 0;) {
         if (!has_room(compactor, now, bytes))
-            return is_too_large(compactor, now, bytes) ? REFUSED : OUT_OF_BUDGET;
+            return is_too_large(now, bytes) ? REFUSED : OUT_OF_BUDGET;
         berth_move_count count = {0};
         const uint64_t begin_ns = berth_clock_now_ns();
         const bool is_done = berth_mover_step(&compactor->mover, &count);
@@ -247,7 +247,7 @@ static bool empty_victim(berth_compactor* compactor, slice* now) {
         break;
     }
     outcome result = REFUSED;
-    if (!is_too_large(compactor, now, mover->largest_bytes)) result = run_mover(compactor, now);
+    if (!is_too_large(now, mover->largest_bytes)) result = run_mover(compactor, now);
     berth_mover_end(mover);
     if (result == REFUSED) pass_over(compactor);
     if (result != DONE) return result == REFUSED;

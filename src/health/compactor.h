@@ -3,8 +3,9 @@
 // at a time. Knows owners of blocks by their berth_movable alone. All calls are made by the holder
 // of the pool's guard.
 //
-// H1: a slice copies no more than its bytes and begins nothing that it expects to end after its
-//     time; what alone is too much for any slice is moved only to make room for a request.
+// H1: a slice copies no more than its bytes and, after the first thing that it copies, begins
+//     nothing that it expects to end after its time; what alone is too much for any slice is moved
+//     only to make room for a request.
 // H2: a granule is begun only when all of its blocks have a place; so a compact pool is left
 //     alone, and slices come to an end when nobody takes or gives.
 #ifndef BERTH_HEALTH_COMPACTOR_H

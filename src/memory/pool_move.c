@@ -43,15 +43,17 @@ static bool may_slab_move(const berth_pool* pool, const berth_slab* slab) {
     return true;
 }
 
-/// Some extent in [start, end), the lowest; 0 if `hint` is none of them any more.
-static berth_extent_id find_lowest(const berth_pool* pool,
-                                   berth_extent_id hint,
-                                   uint64_t start,
-                                   uint64_t end) {
+/// The lowest extent in the mover's granule, [start, end); 0 if the survey does not know any more
+/// what is there: the addresses may belong to another region by now.
+static berth_extent_id find_lowest(const berth_mover* mover, uint64_t start, uint64_t end) {
+    const berth_pool* pool = mover->pool;
+    const berth_granule_view* view = &mover->survey->granules.items[mover->granule];
+    berth_extent_id hint = view->any;
     if (hint == 0 || hint >= pool->extents.record_count) return 0;
     const berth_extent* extent = berth_extents_at(&pool->extents, hint);
     if (extent->state == BERTH_EXTENT_SPARE || extent->start >= end ||
-        extent->start + extent->size <= start)
+        extent->start + extent->size <= start ||
+        berth_survey_find(mover->survey, extent->region, start) != view)
         return 0;
     while (extent->start > start && extent->before != 0) {
         hint = extent->before;
@@ -61,9 +63,9 @@ static berth_extent_id find_lowest(const berth_pool* pool,
 }
 
 /// Writes down what lies in [start, end); false if some of it does not move.
-static bool collect(berth_mover* mover, berth_extent_id hint, uint64_t start, uint64_t end) {
+static bool collect(berth_mover* mover, uint64_t start, uint64_t end) {
     const berth_pool* pool = mover->pool;
-    berth_extent_id id = find_lowest(pool, hint, start, end);
+    berth_extent_id id = find_lowest(mover, start, end);
     while (id != 0) {
         const berth_extent* extent = berth_extents_at(&pool->extents, id);
         if (extent->start >= end) break;
@@ -141,10 +143,11 @@ static berth_extent_id find_place(const berth_mover* mover,
     return 0;
 }
 
-/// A slab of `slab`'s class with a free slot, in no victim; the first ones are preferred. 0: none.
-/// With `wanted` > 1: only if such slabs have so many together.
-static berth_slab_id find_room(const berth_mover* mover, uint32_t size_class, uint32_t wanted) {
+/// A slab of the class of `from` with a free slot, another one and in no victim; the first ones are
+/// preferred. 0: none. With `wanted` > 1: only if such slabs have so many together.
+static berth_slab_id find_room(const berth_mover* mover, berth_slab_id from, uint32_t wanted) {
     const berth_pool* pool = mover->pool;
+    const uint32_t size_class = berth_slabs_at(&pool->slabs, from)->size_class;
     berth_slab_id found = 0;
     uint32_t room = 0;
     berth_slab_id id = pool->slabs.classes[size_class].head;
@@ -153,7 +156,7 @@ static berth_slab_id find_room(const berth_mover* mover, uint32_t size_class, ui
         const berth_extent* extent = berth_extents_at(&pool->extents, slab->extent);
         // what the slab's extent has beyond its slots may lie over a border
         const uint64_t last = extent->start + extent->size - 1;
-        if (!is_victim(mover->survey, extent->region, extent->start) &&
+        if (id != from && !is_victim(mover->survey, extent->region, extent->start) &&
             !is_victim(mover->survey, extent->region, last)) {
             if (found == 0) found = id;
             room += slab->free_count;
@@ -189,7 +192,7 @@ static bool take_places(berth_mover* mover) {
         const berth_slab* slab = berth_slabs_at(&pool->slabs, extent->slab);
         uint32_t* claim = &claimed[slab->size_class];
         const uint32_t used = slot_count(pool, slab) - slab->free_count;
-        if (find_room(mover, slab->size_class, *claim + used) != 0) {
+        if (find_room(mover, extent->slab, *claim + used) != 0) {
             *claim += used;
             continue;
         }
@@ -221,11 +224,10 @@ berth_mover_answer berth_mover_begin(berth_mover* mover,
     mover->steps.count = mover->next = 0;
     mover->largest_bytes = 0;
     const uint64_t start = berth_survey_address(survey, index);
-    const berth_extent_id hint = survey->granules.items[index].any;
     berth_mover_answer answer = BERTH_MOVER_STUCK;
     berth_mutex_lock(pool->lock);
     berth_pool_put_in_order(pool, true);
-    if (collect(mover, hint, start, start + survey->granule_bytes))
+    if (collect(mover, start, start + survey->granule_bytes))
         answer = take_places(mover) ? BERTH_MOVER_READY : BERTH_MOVER_NO_PLACE;
     if (answer != BERTH_MOVER_READY) give_places(mover);
     berth_mutex_unlock(pool->lock);
@@ -326,7 +328,7 @@ static bool join_slabs(berth_mover* mover, berth_slab_id from, berth_move_count*
     const uint32_t slots = pool->slabs.classes[size_class].slot_count;
     for (uint32_t i = 0; i < slots; i++) {
         if (!is_used(berth_slabs_at(&pool->slabs, from), i)) continue;
-        const berth_slab_id to = find_room(mover, size_class, 1);
+        const berth_slab_id to = find_room(mover, from, 1);
         if (to == 0 || !move_slot(pool, from, i, to, count)) return false;
     }
     berth_pool_drop_slab(pool, from);

@@ -256,6 +256,22 @@ static void idle_time_moves_nothing_where_compaction_is_off(void** state) {
     close_crowd(&c);
 }
 
+static void ops_go_on_while_a_scattered_pool_is_packed_between_them(void** state) {
+    (void)state;
+    for (size_t d = 0; d < 2; ++d) {
+        crowd c;
+        open_crowd(&c, NULL, devices[d], "auto");
+        scatter(&c, GRANULES);
+        for (int i = 0; i < 3000 && stats_of(&c).emptied_bytes < 20 * c.granule; ++i)
+            berth_release(make(&c, c.kit.ctx, 1));
+        assert_context_ok(c.kit.ctx);
+        assert_true(stats_of(&c).emptied_bytes >= 20 * c.granule);
+        assert_true(stats_of(&c).moved_bytes <= 24 * c.granule / 4 * 3 / 2);
+        expect_all(&c);
+        close_crowd(&c);
+    }
+}
+
 static void a_step_is_admitted_after_room_was_made_for_it(void** state) {
     (void)state;
     crowd c;
@@ -388,6 +404,7 @@ int main(void) {
         cmocka_unit_test(what_is_mapped_lent_or_shared_stays),
         cmocka_unit_test(idle_time_is_used_until_nothing_is_left_to_be_done),
         cmocka_unit_test(idle_time_moves_nothing_where_compaction_is_off),
+        cmocka_unit_test(ops_go_on_while_a_scattered_pool_is_packed_between_them),
         cmocka_unit_test(a_step_is_admitted_after_room_was_made_for_it),
         cmocka_unit_test(host_memory_that_fails_while_room_is_made_loses_nothing),
         cmocka_unit_test(device_calls_that_fail_while_room_is_made_lose_nothing),

@@ -181,6 +181,26 @@ static void an_asynchronous_device_changes_no_bit(void** state) {
     assert_same_with("device", "sim");
 }
 
+static void moving_tensors_at_every_opportunity_changes_no_bit(void** state) {
+    (void)state;
+    const char* const devices[] = {"cpu", "sim"};
+    trial expected = trial_of(tiny.gguf, &(rig_options){0});
+    for (size_t i = 0; i < 2; i++) {
+        const berth_option_setting settings[] = {{"device", devices[i]}, {"compact", "always"}};
+        rig r;
+        rig_open(&r, tiny.gguf, &(rig_options){.settings = settings, .setting_count = 2});
+        trial actual;
+        trial_run(&actual, &r);
+        assert_same_trial(&expected, &actual);
+        berth_memory_stats memory;
+        assert_int_equal(berth_runtime_query_memory(r.runtime, &memory), BERTH_OK);
+        assert_true(memory.moved_bytes > 1000000);
+        rig_close(&r);
+        trial_fini(&actual);
+    }
+    trial_fini(&expected);
+}
+
 static void prompts_in_chunks_give_the_same_bits(void** state) {
     (void)state;
     for (int64_t chunk = 1; chunk <= 64; chunk = chunk * 3 + 1)
@@ -457,6 +477,7 @@ int main(void) {
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(bucket_policies_change_no_bit),
         cmocka_unit_test(an_asynchronous_device_changes_no_bit),
+        cmocka_unit_test(moving_tensors_at_every_opportunity_changes_no_bit),
         cmocka_unit_test(prompts_in_chunks_give_the_same_bits),
         cmocka_unit_test(a_mapped_file_and_a_read_one_give_the_same_bits),
         cmocka_unit_test(leaving_the_known_path_changes_no_bit),
