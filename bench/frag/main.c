@@ -19,6 +19,7 @@ static const tape_pattern* const groups[] = {
     tape_sequence_patterns, tape_replay_patterns, tape_adversarial_patterns};
 static const policy_ops* const policies[] = {
     &policy_pool,
+    &policy_pool_compact,
     &policy_torch,
     &policy_torch_expandable,
 #if BERTH_HOST_JEMALLOC

@@ -58,6 +58,7 @@ struct policy {
 };
 
 extern const policy_ops policy_pool;
+extern const policy_ops policy_pool_compact;
 extern const policy_ops policy_torch;
 extern const policy_ops policy_torch_expandable;
 #if BERTH_HOST_JEMALLOC
