@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/kit/*.c              -> berth_test_kit, linked into every test
 # tests/FOLDER/test_NAME.c   -> one executable and one test, FOLDER/NAME
-# tests/soak/soak_NAME.c     -> soak-NAME, run by hand through ./dev soak
+# tests/soak/soak_NAME.c     -> soak-NAME, run by hand through ./dev soak; a short form of some is a
+#                               test
 # tests/fuzz/fuzz_NAME.c     -> fuzz-NAME with -DBERTH_FUZZ=ON, and a test that replays its
 #                               corpus through tests/fuzz/replay_main.c
 # bench/bench_NAME.c, bench/NAME/*.c -> bench-NAME, run through ./dev bench; bench/kit/*.c shared
@@ -80,6 +81,9 @@ foreach(source IN LISTS berth_soak_sources)
   target_include_directories(${target} PRIVATE "${berth_tests_dir}")
   target_link_libraries(${target} PRIVATE $<TARGET_NAME_IF_EXISTS:berth_test_kit>)
 endforeach()
+# A fiftieth of what ./dev soak pool does.
+add_test(NAME soak/pool COMMAND soak-pool --count 4 --seed 7)
+berth_register_test(soak/pool unit)
 
 file(GLOB berth_fuzz_sources CONFIGURE_DEPENDS "${berth_tests_dir}/fuzz/fuzz_*.c")
 foreach(source IN LISTS berth_fuzz_sources)
