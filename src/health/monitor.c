@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/numbers.h"
 #include "memory/pool_internal.h"
 
 #define MILLION 1e6
@@ -209,6 +210,9 @@ static void add_counts(const berth_monitor* monitor, berth_health_stats* stats) 
 #undef ADD_WANTED
 }
 
+/// `x` >= 0 as a number of bytes; what asks for absurd sizes has absurd rates.
+static uint64_t whole(double x) { return x < 0x1p63 ? (uint64_t)x : INT64_MAX; }
+
 static void add_bytes(const berth_monitor* monitor, berth_health_stats* stats) {
     const berth_pool* pool = monitor->pool;
     const berth_extents* extents = &pool->extents;
@@ -222,8 +226,10 @@ static void add_bytes(const berth_monitor* monitor, berth_health_stats* stats) {
     stats->placeable_granule_bytes += extents->placeable[BERTH_PLACEABLE_GRANULE];
     if (monitor->rate_takes <= 0) return;
     const double scale = RATE_TAKES / monitor->rate_takes;
-    stats->take_rate_bytes += (uint64_t)(scale * monitor->taken_bytes);
-    stats->give_rate_bytes += (uint64_t)(scale * monitor->given_bytes);
+    stats->take_rate_bytes =
+        berth_add_saturated_u64(stats->take_rate_bytes, whole(scale * monitor->taken_bytes));
+    stats->give_rate_bytes =
+        berth_add_saturated_u64(stats->give_rate_bytes, whole(scale * monitor->given_bytes));
 }
 
 void berth_monitor_add(const berth_monitor* monitor, berth_health_sums* sums) {

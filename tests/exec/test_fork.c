@@ -22,6 +22,9 @@
 #define HAS_TSAN 0 // which lets no child of several threads start threads
 #endif
 
+/// Elsewhere the child's idle memory ages in a thread of its own.
+static const char* const child_decay_ms = HAS_TSAN ? "unlimited" : "10000";
+
 enum { SECONDS_UNTIL_HUNG = 60, FORKS = 20 };
 
 /// In a child: ends it unless `condition` holds.
@@ -237,9 +240,10 @@ static void the_child_takes_no_lock(void** state) {
 
 /// A runtime of the child's own, from creation to end.
 static void live_on(void* threads) {
-    const berth_option_setting settings[] = {{"threads", threads}, {"log", "warn"}};
+    const berth_option_setting settings[] = {
+        {"threads", threads}, {"log", "warn"}, {"decay_ms", child_decay_ms}};
     exec_kit kit;
-    REQUIRE(exec_kit_open(&kit, NULL, settings, 2) == BERTH_OK);
+    REQUIRE(exec_kit_open(&kit, NULL, settings, 3) == BERTH_OK);
     for (int64_t n = 10; n < 100; n += 10) {
         float values[100];
         REQUIRE(exec_kit_begin(kit.ctx, "mine", n) == BERTH_OK);
@@ -262,8 +266,8 @@ static void live_on(void* threads) {
 /// A grandchild finds its parent's runtime forked, too.
 static void live_on_and_fork(void* threads) {
     exec_kit kit;
-    const berth_option_setting setting = {"threads", "1"};
-    REQUIRE(exec_kit_open(&kit, NULL, &setting, 1) == BERTH_OK);
+    const berth_option_setting settings[] = {{"threads", "1"}, {"decay_ms", child_decay_ms}};
+    REQUIRE(exec_kit_open(&kit, NULL, settings, 2) == BERTH_OK);
     berth_tensor* x = exec_kit_ramp(kit.ctx, 0, 3);
     const pid_t child = fork();
     REQUIRE(child >= 0);
