@@ -398,6 +398,8 @@ static void threads_give_blocks_back_that_another_one_took(void** state) {
     }
     assert_true(sent > 1000);
     berth_pool_flush_front(kit->pool);
+    // a slab that stays may have a remainder with it
+    assert_int_equal(berth_pool_trim(kit->pool, UINT64_MAX, true), 0);
     const berth_pool_stats stats = stats_of(kit);
     assert_int_equal(stats.blocks, 0);
     assert_int_equal(stats.requested_bytes, 0);
