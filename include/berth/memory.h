@@ -52,7 +52,7 @@ BERTH_API BERTH_NODISCARD berth_status berth_idle(berth_context* context,
 /// A request for memory that is about to be refused.
 typedef struct berth_shortage {
     berth_context* context; ///< whose it is; borrowed
-    const char* call;       ///< the op or call that it is for, or NULL; borrowed, for this call
+    const char* call;       ///< the op or call that it is for; borrowed, for this call
     uint64_t wanted_bytes;  ///< of granules that were refused
     uint32_t attempt;       ///< 1 for the first call for this request, at most 16
 } berth_shortage;
@@ -69,7 +69,8 @@ typedef bool (*berth_out_of_memory_callback)(void* self, const berth_shortage* s
 /// and those for the host's own memory.
 ///
 /// The callback may release tensors of every context, free bytes of berth_alloc(), trim, and use
-/// contexts that no other thread is using. `shortage->context` is in the middle of a call: all
+/// contexts that no other thread is using. What it releases of the operands of the op that is short
+/// ends with the op, not before. `shortage->context` is in the middle of a call: all
 /// other calls on it, and reads of its tensors' elements, are refused. Ops give NULL then, other
 /// calls BERTH_ERR_STATE, berth_last_error() says why, and the context's own error stays as it is.
 /// A call that another thread is in may go on after this has returned.

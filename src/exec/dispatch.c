@@ -6,7 +6,8 @@
 #include "exec/upkeep.h"
 
 /// What dispatch knows of one call of an op.
-typedef struct op_state {
+typedef struct berth_op_state {
+    struct berth_op_state* outer; ///< the call that this one is a part of, or NULL
     const berth_op_desc* desc;
     uint32_t op;                                 ///< a berth_op_id, or a registered op's number
     berth_tensor* operands[BERTH_OP_MAX_INPUTS]; ///< untagged
@@ -20,6 +21,8 @@ typedef struct op_state {
     uint64_t output_bytes[BERTH_OP_MAX_OUTPUTS];
     size_t params_bytes;
     berth_tensor** results; ///< [call.output_count], the caller's
+    uint32_t kept_count;
+    berth_tensor* kept[BERTH_OP_MAX_INPUTS]; ///< operands with one more reference, until the end
     berth_op_call call;
 } op_state;
 
@@ -58,6 +61,20 @@ void berth_context_consume_moved(berth_context* context,
     const bool has_locked = berth_home_lock(&context->home);
     berth_context_drop_moved(context, operands, count);
     if (has_locked) berth_home_unlock(&context->home);
+}
+
+void berth_dispatch_keep_operands(berth_context* context) {
+    for (op_state* state = context->op; state != NULL; state = state->outer) {
+        // those of an outer call that was kept before are its own by now, or still kept
+        if (state->kept_count > 0) continue;
+        for (uint32_t i = 0; i < state->loaded; ++i)
+            state->kept[state->kept_count++] = berth_retain(state->operands[i]);
+    }
+}
+
+static void drop_kept(berth_context* context, const op_state* state) {
+    for (uint32_t i = 0; i < state->kept_count; ++i)
+        berth_tensor_drop(state->kept[i], &context->home);
 }
 
 static void refuse(berth_context* context, op_state* state, berth_status status) {
@@ -395,6 +412,9 @@ static void dispatch(berth_context* context,
         drop_moved(context, &state);
         return;
     }
+    state.kept_count = 0;
+    state.outer = context->op;
+    context->op = &state;
     berth_status status = infer(context, &state);
     if (status == BERTH_OK) {
         choose_in_place(context, &state);
@@ -403,6 +423,8 @@ static void dispatch(berth_context* context,
         if (status == BERTH_OK) status = execute(context, &state);
     }
     if (status != BERTH_OK) refuse(context, &state, status);
+    context->op = state.outer;
+    if (state.kept_count > 0) drop_kept(context, &state);
 }
 
 berth_tensor* berth_dispatch_locked(berth_context* context,

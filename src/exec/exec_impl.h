@@ -194,10 +194,11 @@ struct berth_runtime {
 struct berth_context {
     berth_home home; ///< first: a home's end is its context's
     berth_runtime* runtime;
-    berth_tenant tenant;    ///< the store's books of it
-    berth_run* run;         ///< the innermost open step
-    berth_run* first_run;   ///< kept for the next step
-    berth_monitor* monitor; ///< of the pool; NULL with BERTH_MODE=system
+    berth_tenant tenant;       ///< the store's books of it
+    struct berth_op_state* op; ///< the innermost op under way, NULL between ops
+    berth_run* run;            ///< the innermost open step
+    berth_run* first_run;      ///< kept for the next step
+    berth_monitor* monitor;    ///< of the pool; NULL with BERTH_MODE=system
     berth_step_entry* recent_step;
     uint64_t extra_bytes;          ///< declared for the next step
     berth_compactor compactor;     ///< of the pool
@@ -260,6 +261,10 @@ berth_tensor* berth_dispatch(berth_context* context,
                              uint32_t operand_count,
                              const void* params,
                              size_t params_bytes);
+
+/// Gives the operands of the ops under way one reference more, until each op's end: what the
+/// program's own code releases meanwhile does not end under an op.
+void berth_dispatch_keep_operands(berth_context* context);
 
 /// As berth_dispatch, for callers that hold the context's lock.
 berth_tensor* berth_dispatch_locked(berth_context* context,

@@ -155,6 +155,7 @@ static bool call_program(berth_context* context, const berth_tenant* tenant, uin
         .wanted_bytes = tenant->refused_bytes,
         .attempt = attempt,
     };
+    berth_dispatch_keep_operands(context);
     berth_home_in_callback = &context->home;
     const bool has_room = callback(self, &shortage);
     berth_home_in_callback = NULL;

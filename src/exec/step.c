@@ -163,6 +163,7 @@ berth_status berth_step_begin(berth_context* context, const berth_step_desc* des
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
     BERTH_TRY(berth_fork_check(context->home.fork_generation));
     if (!berth_home_lock(&context->home)) return BERTH_ERR_STATE;
+    context->home.doing = "step_begin";
     const berth_status status = begin_locked(context, desc);
     if (status != BERTH_OK) {
         char where[160];
@@ -301,6 +302,7 @@ berth_status berth_step_warm(berth_context* context, const berth_step_desc* desc
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context and a description are needed");
     BERTH_TRY(berth_fork_check(context->home.fork_generation));
     if (!berth_home_lock(&context->home)) return BERTH_ERR_STATE;
+    context->home.doing = "step_warm";
     const berth_status status = warm_locked(context, desc);
     berth_home_unlock(&context->home);
     if (status == BERTH_OK) return BERTH_OK;

@@ -20,9 +20,9 @@ typedef struct scarcity_kit {
     uint32_t calls;
     uint32_t last_attempt;
     uint64_t wanted_bytes;
-    bool answer; ///< of a callback that frees nothing
+    bool answer;      ///< of a callback that frees nothing
+    const char* call; ///< that was short last
     berth_context* other;
-
 } scarcity_kit;
 
 static berth_tensor* take(berth_context* ctx, int64_t bytes) {
@@ -59,6 +59,7 @@ static void note(scarcity_kit* kit, const berth_shortage* shortage) {
     assert_int_equal(shortage->attempt, kit->last_attempt + 1);
     kit->last_attempt = shortage->attempt;
     kit->wanted_bytes = shortage->wanted_bytes;
+    kit->call = shortage->call;
     assert_ptr_equal(shortage->context, kit->exec.ctx);
 }
 
@@ -221,10 +222,39 @@ static void a_step_is_admitted_once_the_callback_has_made_room(void** state) {
     berth_step_reserve_extra(kit.exec.ctx, 3 * MIB);
     assert_ok(exec_kit_begin(kit.exec.ctx, "step", 4));
     assert_int_equal(kit.calls, 2);
+    assert_string_equal(kit.call, "step_begin");
     assert_ok(berth_step_end(kit.exec.ctx));
     berth_memory_stats stats;
     assert_ok(berth_runtime_query_memory(kit.exec.runtime, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
+    close_kit(&kit);
+}
+
+/// An op on the first piece is short of as much again, and the callback frees that piece first: the
+/// cache's reference is the only one.
+static void expect_op_to_keep_operand(scarcity_kit* kit, berth_context* owner) {
+    fill(kit, owner);
+    set(kit, frees_a_piece);
+    const void* place = exec_kit_place(kit->pieces[0]);
+    berth_tensor* result = berth_logical_not(kit->exec.ctx, kit->pieces[0]);
+    assert_non_null(result);
+    assert_context_ok(kit->exec.ctx);
+    assert_string_equal(kit->call, "logical_not");
+    assert_int_equal(kit->calls, 2); // the operand makes no room yet
+    assert_ptr_not_equal(exec_kit_place(result), place);
+    assert_int_equal(owner->home.live_objects, (PIECES - 2) * 2 + (owner == kit->exec.ctx ? 2 : 0));
+    berth_release(result);
+}
+
+static void operands_that_a_callback_releases_end_with_their_op(void** state) {
+    (void)state;
+    scarcity_kit kit;
+    open_kit(&kit, NULL, 0);
+    expect_op_to_keep_operand(&kit, kit.exec.ctx);
+    close_kit(&kit);
+    open_kit(&kit, NULL, 0);
+    assert_ok(berth_context_create(kit.exec.runtime, &kit.other));
+    expect_op_to_keep_operand(&kit, kit.other);
     close_kit(&kit);
 }
 
@@ -409,6 +439,7 @@ int main(void) {
         cmocka_unit_test(without_a_callback_there_is_just_the_error),
         cmocka_unit_test(in_the_callback_only_the_context_in_need_is_barred),
         cmocka_unit_test(a_step_is_admitted_once_the_callback_has_made_room),
+        cmocka_unit_test(operands_that_a_callback_releases_end_with_their_op),
         cmocka_unit_test(a_callback_may_free_plain_bytes),
         cmocka_unit_test(releases_that_wait_for_the_lock_are_the_first_rung),
         cmocka_unit_test(what_is_ready_in_the_front_is_given_up_for_a_step),

@@ -133,6 +133,7 @@ static void run_body(program* p, uint32_t kind, uint32_t depth) {
     const uint32_t exit_at = program_pick(p, 3 * MAX_OPS);
     for (uint32_t i = 0; i < ops; ++i) {
         program_tamper(p);
+        program_hoard(p);
         if (i == exit_at && test_random_one_in(&p->choices, 2)) break;
         if (i == route_at) run_route(p);
         if (i == adopt_at) adopt_kept(p);
@@ -250,7 +251,8 @@ program_result program_run(uint64_t seed, uint32_t runs, const program_way* way)
     if (berth_runtime_create(&options, &p.runtime) != BERTH_OK ||
         berth_context_create(p.runtime, &p.ctx) != BERTH_OK ||
         berth_context_create(p.runtime, &p.other) != BERTH_OK ||
-        program_register_own(&p) != BERTH_OK) {
+        program_register_own(&p) != BERTH_OK ||
+        (way->hoards && program_start_hoard(&p) != BERTH_OK)) {
         program_fail(&p, "creation: %s", berth_last_error());
     } else {
         for (uint32_t run = 0; run < runs && p.result.failure[0] == '\0'; ++run) {
@@ -262,6 +264,7 @@ program_result program_run(uint64_t seed, uint32_t runs, const program_way* way)
                 program_fail(&p, "op: %s", berth_context_error_text(p.ctx));
         }
         release_kept(&p);
+        program_end_hoard(&p);
         check_books(&p);
         count_steps(&p);
     }

@@ -14,11 +14,12 @@
 enum { PROGRAM_MOST_OPS = 256 };
 
 typedef struct program_result {
-    uint64_t digest;   ///< of every element that the program read
-    uint64_t ops;      ///< ops run
-    uint64_t hits;     ///< steps replayed as planned
-    uint64_t exits;    ///< steps that left their trace
-    uint64_t switches; ///< changes from one known path to another within a replay
+    uint64_t digest;    ///< of every element that the program read
+    uint64_t ops;       ///< ops run
+    uint64_t hits;      ///< steps replayed as planned
+    uint64_t exits;     ///< steps that left their trace
+    uint64_t shortages; ///< calls of the out-of-memory callback
+    uint64_t switches;  ///< changes from one known path to another within a replay
     /// Times that each built-in op gave a result, by berth_op_id.
     uint64_t drawn[PROGRAM_MOST_OPS];
     char failure[256]; ///< "" if all checks held

@@ -7,15 +7,18 @@
 #include "random.h"
 
 enum {
-    PROGRAM_SLOTS = 12, ///< tensors that a step's ops choose from
-    PROGRAM_KEPT = 10,  ///< tensors that live on across steps
+    PROGRAM_SLOTS = 12,  ///< tensors that a step's ops choose from
+    PROGRAM_KEPT = 10,   ///< tensors that live on across steps
+    PROGRAM_PIECES = 48, ///< tensors that a hoard is made of
 };
 
 typedef struct program {
     berth_runtime* runtime;
     berth_context* ctx;
-    berth_context* other; ///< a second context that now and then reads the first one's tensors
-    const berth_op* own;  ///< an op that is registered, not built in
+    berth_context* other;   ///< a second context that now and then reads the first one's tensors
+    berth_context* hoarder; ///< a third one that takes all memory; NULL if the way has none
+    berth_tensor* pieces[PROGRAM_PIECES];
+    const berth_op* own; ///< an op that is registered, not built in
     uint64_t seed;
     test_random choices;  ///< differs from run to run: lengths, branches, who is kept
     test_random mischief; ///< what is tampered with: must not matter
@@ -54,6 +57,16 @@ berth_status program_register_own(program* p);
 
 /// Tampers with what the steps have learned, now and then, if the way says so.
 void program_tamper(program* p);
+
+/// Has a third context take all memory of the device, and an out-of-memory callback that gives it
+/// up bit by bit.
+berth_status program_start_hoard(program* p);
+
+/// Takes what there is, now and then, if there is a hoard.
+void program_hoard(program* p);
+
+/// Gives the hoard up with its context; before the books are looked at.
+void program_end_hoard(program* p);
 
 /// Runs a random op, view or release on random slots.
 void program_run_op(program* p);

@@ -14,6 +14,8 @@ typedef struct program_way {
     size_t count;
     /// Size models are made wrong and plans are dropped or replaced at random moments.
     bool tampers;
+    /// Somebody else has taken all memory, and gives it up when an out-of-memory callback asks.
+    bool hoards;
 } program_way;
 
 /// No plans: what the others are compared with.

@@ -29,6 +29,7 @@ typedef struct tally {
     uint64_t ops;
     uint64_t hits;
     uint64_t exits;
+    uint64_t shortages;
 } tally;
 
 /// False, with a line that says why, if the program did not end well.
@@ -70,6 +71,7 @@ static void run_program(uint64_t seed, uint64_t most, tally* t) {
         t->ops += result.ops;
         t->hits += result.hits;
         t->exits += result.exits;
+        t->shortages += result.shortages;
     }
     ++*(is_good ? &t->passed : &t->failed);
 }
@@ -93,13 +95,14 @@ static bool parse(int count, char** words, arguments* out) {
 
 static void print_progress(const tally* t, uint64_t seed) {
     printf("seed %" PRIu64 ": %" PRIu64 " passed, %" PRIu64 " failed; %" PRIu64 " ops, %" PRIu64
-           " steps replayed, %" PRIu64 " left their trace\n",
+           " steps replayed, %" PRIu64 " left their trace; memory was short %" PRIu64 " times\n",
            seed,
            t->passed,
            t->failed,
            t->ops,
            t->hits,
-           t->exits);
+           t->exits,
+           t->shortages);
     (void)fflush(stdout);
 }
 
