@@ -19,6 +19,7 @@
 #include "berth/ops.h"
 #include "berth/pack.h"
 #include "berth/print.h"
+#include "berth/quota.h"
 #include "berth/runtime.h"
 #include "berth/stats.h"
 #include "berth/status.h"

@@ -81,6 +81,8 @@ typedef struct berth_step_counters {
     X(mapped_bytes,        "physical memory mapped")                                           \
     X(peak_mapped_bytes,   "most that was mapped at one time")                                 \
     X(reserved_bytes,      "promised to running steps, not mapped yet")                        \
+    X(shares_bytes,        "shares of all contexts, as set (berth/quota.h)")                   \
+    X(kept_bytes,          "of them, what is kept for contexts that use less")                 \
     X(frames_bytes,        "mapped for frames of steps")                                       \
     X(pool_bytes,          "mapped for the pool")                                              \
     X(kv_bytes,            "mapped for KV caches")                                             \

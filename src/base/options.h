@@ -12,7 +12,7 @@ typedef enum berth_option_type {
     BERTH_OPTION_TYPE_BOOL,             ///< 1/0, true/false, yes/no, on/off
     BERTH_OPTION_TYPE_COUNT,            ///< a whole number
     BERTH_OPTION_TYPE_BYTES,            ///< with K, M, G, T or KiB, KB, ...: always 1024-based
-    BERTH_OPTION_TYPE_BYTES_OR_PERCENT, ///< bytes, or a share of the device's memory such as 80%
+    BERTH_OPTION_TYPE_BYTES_OR_PERCENT, ///< bytes, or a share of a whole such as 80%
     BERTH_OPTION_TYPE_SHARE,            ///< 0.3 or 30%, at most all; "off" is more than all
     BERTH_OPTION_TYPE_WORD,             ///< one of `words`
     BERTH_OPTION_TYPE_WORD_OR_BYTES,    ///< one of `words`, or bytes
@@ -63,6 +63,14 @@ typedef enum berth_option_type {
       "BERTH_KEEP says")                                                                           \
     X(PINNED, BYTES_OR_PERCENT, "256M", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                    \
       "the most host memory to lock for transfers; per cent are of the device's memory")           \
+    X(FRAMES_QUOTA, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",     \
+      "the most to map for frames of steps; per cent are of what BERTH_MEMORY allows")             \
+    X(POOL_QUOTA, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",       \
+      "the most to map for the pools of all contexts together; per cent as above")                 \
+    X(CONTEXT_QUOTA, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",    \
+      "the most to map for one context; per cent as above")                                        \
+    X(CONTEXT_SHARE, BYTES_OR_PERCENT, "0", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                \
+      "kept for each context from its creation on, whatever others ask for; per cent as above")    \
     X(MODE, WORD, "auto", 0, 0, "", BERTH_WORDS_TEXT(BERTH_MODE_WORDS),                            \
       "where tensors are placed: by plans and pool, by the pool alone, by plans even for steps "   \
       "that keep leaving them, or by the system's allocator")                                      \

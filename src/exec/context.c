@@ -7,6 +7,7 @@
 #include "exec/decay.h"
 #include "exec/plain_bytes.h"
 #include "exec/pool_health.h"
+#include "exec/quotas.h"
 #include "exec/run.h"
 #include "exec/scarcity.h"
 #include "exec/upkeep.h"
@@ -80,8 +81,9 @@ static berth_status set_up(berth_context* context) {
     if (!is_system) BERTH_TRY(berth_context_watch(context));
     berth_upkeep_begin(context);
     berth_scarcity_join(context);
-    return berth_arena_create(
-        home->host, runtime->store, &context->tenant, home->stream, &home->arena);
+    BERTH_TRY(berth_arena_create(
+        home->host, runtime->store, &context->tenant, home->stream, &home->arena));
+    return berth_quotas_join(context);
 }
 
 /// What is filled as BERTH_POISON says, and marked as sanitizers want: not on an asynchronous

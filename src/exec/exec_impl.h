@@ -153,6 +153,8 @@ struct berth_runtime {
     berth_mode mode;
     berth_keep keep;
     uint64_t keep_bytes;
+    uint64_t context_quota_bytes; ///< of a new context
+    uint64_t context_share_bytes;
     uint64_t decay_ns; ///< UINT64_MAX: never
     berth_poison poison;
     bool batch_invariant;

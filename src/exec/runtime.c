@@ -20,6 +20,7 @@
 #include "exec/event_names.h"
 #include "exec/exec_impl.h"
 #include "exec/plan_saving.h"
+#include "exec/quotas.h"
 #include "exec/scarcity.h"
 #include "exec/step_entry.h"
 #include "exec/trace_saving.h"
@@ -134,6 +135,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(berth_device_query_memory(runtime->device, &total, &available));
     const uint64_t capacity = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);
     BERTH_TRY(berth_store_create(runtime->host, runtime->device, capacity, &runtime->store));
+    BERTH_TRY(berth_quotas_start(runtime, options));
     const uint64_t ahead = berth_options_bytes(options, BERTH_OPTION_PREALLOC, total);
     const berth_status mapped = berth_store_map_ahead(runtime->store, ahead);
     if (mapped != BERTH_OK) return berth_fail_prefix(mapped, "BERTH_PREALLOC");
@@ -274,6 +276,8 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
         .mapped_bytes = store.mapped_bytes,
         .peak_mapped_bytes = store.peak_mapped_bytes,
         .reserved_bytes = store.reserved_bytes,
+        .shares_bytes = store.guaranteed_bytes,
+        .kept_bytes = store.shares_bytes,
         .frames_bytes = store.mapped_by_owner[BERTH_OWNER_FRAMES],
         .pool_bytes = store.mapped_by_owner[BERTH_OWNER_POOL],
         .kv_bytes = store.mapped_by_owner[BERTH_OWNER_KV],

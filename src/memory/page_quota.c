@@ -85,11 +85,17 @@ void berth_store_add_tenant(berth_store* store, berth_tenant* tenant) {
     berth_mutex_unlock(store->lock);
 }
 
+static void change_share(berth_store* store, berth_tenant* tenant, uint64_t share) {
+    store->stats.shares_bytes -= kept_for(tenant);
+    store->stats.guaranteed_bytes += share - tenant->share_bytes;
+    tenant->share_bytes = share;
+    store->stats.shares_bytes += kept_for(tenant);
+}
+
 void berth_store_remove_tenant(berth_store* store, berth_tenant* tenant) {
     berth_mutex_lock(store->lock);
     BERTH_CHECK(2, tenant->reserved_bytes == 0);
-    store->stats.shares_bytes -= kept_for(tenant);
-    tenant->share_bytes = 0;
+    change_share(store, tenant, 0);
     store->tenant_count--;
     berth_mutex_unlock(store->lock);
 }
@@ -108,31 +114,47 @@ berth_status berth_store_set_tenant_quota(berth_store* store,
                       share);
 }
 
-berth_status berth_store_set_tenant_share(berth_store* store,
-                                          berth_tenant* tenant,
-                                          uint64_t bytes) {
-    uint64_t share = 0;
-    if (!berth_try_round_up(bytes, store->device->granule_bytes, &share))
-        return berth_fail(BERTH_ERR_OVERFLOW, "a share of %" PRIu64 " bytes", bytes);
-    berth_mutex_lock(store->lock);
-    const uint64_t quota = tenant->quota_bytes;
-    if (share > quota) {
-        berth_mutex_unlock(store->lock);
+/// What is wrong with a share in itself. The lock is held.
+static berth_status check_share(const berth_store* store,
+                                const berth_tenant* tenant,
+                                uint64_t share) {
+    if (share > tenant->quota_bytes)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "a share of %" PRIu64 " bytes is above the context's quota of %" PRIu64,
                           share,
-                          quota);
+                          tenant->quota_bytes);
+    const uint64_t others = store->stats.guaranteed_bytes - tenant->share_bytes;
+    if (share <= store->stats.capacity_bytes - others) return BERTH_OK;
+    return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
+                      "a share of %" PRIu64 " bytes and those of other contexts, %" PRIu64
+                      ", are more than the capacity (BERTH_MEMORY) of %" PRIu64,
+                      share,
+                      others,
+                      store->stats.capacity_bytes);
+}
+
+berth_status berth_store_set_tenant_share(berth_store* store,
+                                          berth_tenant* tenant,
+                                          uint64_t bytes) {
+    uint64_t share;
+    if (!berth_try_round_up(bytes, store->device->granule_bytes, &share))
+        share = bytes; // more than any capacity
+    berth_mutex_lock(store->lock);
+    berth_status status = check_share(store, tenant, share);
+    if (status != BERTH_OK) {
+        berth_mutex_unlock(store->lock);
+        return status;
     }
     const uint64_t more = missing(missing(share, used_by(tenant)), kept_for(tenant));
     const berth_ask ask = {.account = {.store = store, .tenant = tenant, .owner = BERTH_OWNER_POOL},
                            .bytes = more,
                            .shared_bytes = more};
     BERTH_TRY(berth_store_find(store, &ask));
-    store->stats.shares_bytes -= kept_for(tenant);
-    tenant->share_bytes = share;
-    store->stats.shares_bytes += kept_for(tenant);
+    // the lock was left while the ladder was climbed
+    status = check_share(store, tenant, share);
+    if (status == BERTH_OK) change_share(store, tenant, share);
     berth_mutex_unlock(store->lock);
-    return BERTH_OK;
+    return status;
 }
 
 void berth_store_set_owner_quota(berth_store* store, berth_owner owner, uint64_t bytes) {

@@ -74,8 +74,9 @@ typedef struct berth_store_stats {
     uint64_t capacity_bytes;
     uint64_t mapped_bytes; ///< exact, now
     uint64_t peak_mapped_bytes;
-    uint64_t reserved_bytes; ///< promised, not mapped
-    uint64_t shares_bytes;   ///< kept for tenants that use less than their share
+    uint64_t reserved_bytes;   ///< promised, not mapped
+    uint64_t guaranteed_bytes; ///< the shares of all tenants
+    uint64_t shares_bytes;     ///< of them, kept for tenants that use less
     uint64_t mapped_by_owner[BERTH_OWNER_COUNT];
     uint64_t reserved_by_owner[BERTH_OWNER_COUNT];
     uint64_t quota_by_owner[BERTH_OWNER_COUNT]; ///< BERTH_QUOTA_NONE: none
@@ -114,8 +115,9 @@ BERTH_NODISCARD berth_status berth_store_set_tenant_quota(berth_store* store,
                                                           uint64_t bytes);
 /// Keeps `bytes` (rounded up to granules) for a tenant, climbing the ladder for what it does not
 /// have yet.
-/// Errors: BERTH_ERR_INVALID_ARGUMENT above its quota, BERTH_ERR_OUT_OF_MEMORY with the report of a
-///         refusal; nothing changed.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT above its quota, BERTH_ERR_OUT_OF_MEMORY with the numbers if
+///         the shares of all would exceed the capacity, or with the report of a refusal; nothing
+///         changed.
 BERTH_NODISCARD berth_status berth_store_set_tenant_share(berth_store* store,
                                                           berth_tenant* tenant,
                                                           uint64_t bytes);

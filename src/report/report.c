@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "berth/health.h"
+#include "exec/quotas.h"
 
 const char* berth_estimate_text(berth_estimate_kind kind) {
     static const char* const texts[] = {
@@ -61,6 +62,7 @@ berth_status berth_runtime_format_report(berth_runtime* runtime,
         add_step(&text, name, &counters);
     }
     add_memory(&text, &memory);
+    berth_quotas_write(&text, runtime);
     add_health(&text, &health);
     if (out_needed != NULL) *out_needed = text.length;
     return BERTH_OK;
