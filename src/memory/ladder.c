@@ -39,6 +39,8 @@ static uint64_t wanted_of(const berth_reclaimer* place,
     const berth_tenant* climber = ask->account.tenant;
     const berth_tenant* holder = place->tenant;
     uint64_t wanted = lack->capacity;
+    // what a tenant gives up itself its larger share would keep back
+    if (holder != NULL && holder == climber && ask->shared_bytes > 0) wanted = 0;
     if (holder != NULL && holder != climber) {
         const uint64_t used = holder->mapped_bytes + holder->reserved_bytes;
         const uint64_t above = used > holder->share_bytes ? used - holder->share_bytes : 0;

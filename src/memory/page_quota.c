@@ -90,6 +90,12 @@ static void change_share(berth_store* store, berth_tenant* tenant, uint64_t shar
     store->stats.guaranteed_bytes += share - tenant->share_bytes;
     tenant->share_bytes = share;
     store->stats.shares_bytes += kept_for(tenant);
+    BERTH_CHECK(2, store->stats.shares_bytes <= berth_store_free_bytes(&store->stats));
+}
+
+/// What is to be kept back beyond what is, if `tenant` gets `share`.
+static uint64_t growth_of(const berth_tenant* tenant, uint64_t share) {
+    return missing(missing(share, used_by(tenant)), kept_for(tenant));
 }
 
 void berth_store_remove_tenant(berth_store* store, berth_tenant* tenant) {
@@ -139,19 +145,17 @@ berth_status berth_store_set_tenant_share(berth_store* store,
     uint64_t share;
     if (!berth_try_round_up(bytes, store->device->granule_bytes, &share))
         share = bytes; // more than any capacity
+    berth_ask ask = {.account = {.store = store, .tenant = tenant, .owner = BERTH_OWNER_POOL}};
     berth_mutex_lock(store->lock);
     berth_status status = check_share(store, tenant, share);
-    if (status != BERTH_OK) {
-        berth_mutex_unlock(store->lock);
-        return status;
+    // while the ladder is climbed without the lock the tenant's own memory may go back: the share
+    // must then keep as much more, until nothing more goes
+    for (uint64_t more = growth_of(tenant, share); status == BERTH_OK && more > ask.shared_bytes;
+         more = growth_of(tenant, share)) {
+        ask.bytes = ask.shared_bytes = more;
+        BERTH_TRY(berth_store_find(store, &ask));
+        status = check_share(store, tenant, share);
     }
-    const uint64_t more = missing(missing(share, used_by(tenant)), kept_for(tenant));
-    const berth_ask ask = {.account = {.store = store, .tenant = tenant, .owner = BERTH_OWNER_POOL},
-                           .bytes = more,
-                           .shared_bytes = more};
-    BERTH_TRY(berth_store_find(store, &ask));
-    // the lock was left while the ladder was climbed
-    status = check_share(store, tenant, share);
     if (status == BERTH_OK) change_share(store, tenant, share);
     berth_mutex_unlock(store->lock);
     return status;

@@ -210,6 +210,24 @@ static void shares_that_cannot_be_kept_are_refused_with_the_numbers(void** state
     close_kit(&kit);
 }
 
+static void idle_memory_of_its_own_makes_no_room_for_a_share(void** state) {
+    (void)state;
+    const berth_option_setting more[] = {{"keep", "all"}};
+    quota_kit kit;
+    open_kit(&kit, more, 1);
+    berth_tensor* others = take(kit.other, 8 * MIB);
+    expect_taken(kit.exec.ctx, 8 * MIB); // and is idle there from now on
+    assert_fails(
+        berth_context_set_share(kit.exec.ctx, 12 * MIB), BERTH_ERR_OUT_OF_MEMORY, "needed");
+    assert_int_equal(memory_of(kit.exec.ctx).share_bytes, 0);
+    assert_int_equal(memory_of(kit.exec.ctx).mapped_bytes, 8 * MIB); // asked in vain of nobody
+    assert_ok(berth_context_set_share(kit.exec.ctx, 8 * MIB));
+    assert_ok(berth_trim(kit.exec.runtime, 0, NULL));
+    expect_refused(kit.other, 65536, "kept for contexts 8.00 MiB");
+    berth_release(others);
+    close_kit(&kit);
+}
+
 static void a_context_that_ends_leaves_its_share_to_others(void** state) {
     (void)state;
     quota_kit kit;
@@ -489,6 +507,7 @@ int main(void) {
         cmocka_unit_test(a_step_is_admitted_within_the_share_and_refused_beyond_the_rest),
         cmocka_unit_test(a_share_takes_what_lies_idle_in_other_contexts),
         cmocka_unit_test(shares_that_cannot_be_kept_are_refused_with_the_numbers),
+        cmocka_unit_test(idle_memory_of_its_own_makes_no_room_for_a_share),
         cmocka_unit_test(a_context_that_ends_leaves_its_share_to_others),
         cmocka_unit_test(options_give_every_context_quota_and_share),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),

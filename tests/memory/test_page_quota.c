@@ -12,6 +12,7 @@ typedef struct quota_kit {
     berth_tenant other;
     berth_space* space;
     uint64_t idle; ///< granules of `other` that its place gives back, from the space's start
+    uint64_t late; ///< granules of `one`, from there on, that go back while the place is called
     berth_reclaimer place;
 } quota_kit;
 
@@ -23,6 +24,10 @@ static uint64_t give_idle(void* self, const berth_tenant* climber, uint64_t want
     (void)climber;
     quota_kit* kit = self;
     uint64_t given = 0;
+    if (kit->late > 0)
+        assert_ok(berth_store_unmap(
+            account_of(kit, &kit->one), kit->space, kit->idle * G, kit->late * G));
+    kit->late = 0;
     for (; kit->idle > 0 && given < wanted_bytes; kit->idle--, given += G) {
         const uint64_t offset = (kit->idle - 1) * G;
         if (berth_store_unmap(account_of(kit, &kit->other), kit->space, offset, G) != BERTH_OK)
@@ -116,6 +121,20 @@ static void a_share_that_nobody_can_back_is_refused_and_changes_nothing(void** s
     berth_store_unreserve(kit->base.store, &others);
 }
 
+static void a_share_is_not_backed_by_what_its_tenant_gives_up_meanwhile(void** state) {
+    quota_kit* kit = *state;
+    berth_reservation others = {0};
+    assert_ok(berth_store_map(account_of(kit, &kit->one), NULL, kit->space, 0, 4 * G));
+    assert_ok(berth_store_reserve(account_of(kit, &kit->other), KIT_CAPACITY - 4 * G, &others));
+    kit->late = 4; // as if another thread trimmed
+    assert_int_equal(berth_store_set_tenant_share(kit->base.store, &kit->one, 8 * G),
+                     BERTH_ERR_OUT_OF_MEMORY);
+    assert_int_equal(kit->late, 0);
+    assert_int_equal(kit->one.share_bytes, 0);
+    assert_ok(berth_store_set_tenant_share(kit->base.store, &kit->one, 4 * G));
+    berth_store_unreserve(kit->base.store, &others);
+}
+
 static void the_ladder_takes_from_others_only_what_is_above_their_share(void** state) {
     quota_kit* kit = *state;
     kit->idle = KIT_GRANULES;
@@ -137,6 +156,7 @@ int main(void) {
         TEST(an_owner_gets_no_more_than_its_quota_over_all_tenants),
         TEST(a_share_is_kept_whatever_others_ask_for),
         TEST(a_share_that_nobody_can_back_is_refused_and_changes_nothing),
+        TEST(a_share_is_not_backed_by_what_its_tenant_gives_up_meanwhile),
         TEST(the_ladder_takes_from_others_only_what_is_above_their_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
