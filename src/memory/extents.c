@@ -17,7 +17,7 @@
 #define PLACEABLE_SIZES(granule_bytes)                                                             \
     { UINT64_C(64) << 10, UINT64_C(1) << 20, granule_bytes }
 
-static uint32_t highest_bit(uint64_t x) { return 63u - (uint32_t)__builtin_clzll(x); }
+static uint32_t highest_bit(uint64_t x) { return 63u ^ (uint32_t)__builtin_clzll(x); }
 
 /// The bin of extents of `size` bytes. Below 16 units every size has a bin of its own.
 static uint32_t bin_of(uint64_t size) {
@@ -166,7 +166,7 @@ static berth_status add_chunk(berth_extents* extents) {
     return BERTH_OK;
 }
 
-berth_status berth_extents_prepare(berth_extents* extents, size_t count) {
+berth_status berth_extents_add_spare(berth_extents* extents, size_t count) {
     while (extents->spare_count < count)
         BERTH_TRY(add_chunk(extents));
     return BERTH_OK;
@@ -229,20 +229,22 @@ berth_extent_id berth_extents_take_out(berth_extents* extents,
                                        uint64_t size,
                                        berth_extent_state state,
                                        berth_lifetime lifetime) {
-    const berth_extent whole = *berth_extents_at(extents, id);
-    BERTH_CHECK(2, start >= whole.start && start + size <= whole.start + whole.size && size > 0);
+    const berth_extent* whole = berth_extents_at(extents, id);
+    const uint64_t end = whole->start + whole->size;
+    const berth_extent_state old_state = whole->state;
+    BERTH_CHECK(2, start >= whole->start && start + size <= end && size > 0);
     BERTH_CHECK(2, !is_in_bin(state));
     bin_remove(extents, id);
     berth_extent_id middle = id, above = 0;
-    if (start > whole.start) middle = split(extents, id, start);
-    if (start + size < whole.start + whole.size) above = split(extents, middle, start + size);
+    if (start > whole->start) middle = split(extents, id, start);
+    if (start + size < end) above = split(extents, middle, start + size);
     berth_extent* taken = berth_extents_at(extents, middle);
     taken->state = state;
     taken->lifetime = (uint8_t)lifetime;
     // what remains belongs to its new neighbour, too
     if (middle != id) bin_insert(extents, id);
     if (above != 0) bin_insert(extents, above);
-    extents->bytes[whole.state] -= size;
+    extents->bytes[old_state] -= size;
     extents->bytes[state] += size;
     return middle;
 }

@@ -97,8 +97,13 @@ typedef struct berth_extents {
 void berth_extents_init(berth_extents* extents, const berth_host* host, uint64_t granule_bytes);
 void berth_extents_fini(berth_extents* extents);
 
+/// Adds spare records until there are `count`.
+BERTH_NODISCARD berth_status berth_extents_add_spare(berth_extents* extents, size_t count);
 /// Makes sure that `count` records are spare. Fails only for want of host memory.
-BERTH_NODISCARD berth_status berth_extents_prepare(berth_extents* extents, size_t count);
+BERTH_NODISCARD static inline berth_status berth_extents_prepare(berth_extents* extents,
+                                                                 size_t count) {
+    return extents->spare_count >= count ? BERTH_OK : berth_extents_add_spare(extents, count);
+}
 /// Takes a spare record out of everybody's reach; there is one.
 berth_extent_id berth_extents_hide_spare(berth_extents* extents);
 /// Gives a hidden record back.
@@ -115,8 +120,9 @@ void berth_extents_remove_region(berth_extents* extents, berth_extent_id id);
 
 static inline berth_extent* berth_extents_at(const berth_extents* extents, berth_extent_id id) {
     const uint32_t number = id + (1u << BERTH_EXTENT_CHUNK_BIT);
-    const uint32_t bit = 31u - (uint32_t)__builtin_clz(number);
-    return &extents->chunks[bit - BERTH_EXTENT_CHUNK_BIT][number - (1u << bit)];
+    // exclusive ors, as compilers turn these into one instruction each
+    const uint32_t bit = 31u ^ (uint32_t)__builtin_clz(number);
+    return &extents->chunks[bit - BERTH_EXTENT_CHUNK_BIT][number ^ 1u << bit];
 }
 
 /// Takes [start, start + size) out of the extent `id`, which covers it, and gives it `state`, USED

@@ -223,19 +223,22 @@ static inline bool take_ready_slot(berth_pool* pool,
     return true;
 }
 
-/// As take_ready_slot, a block with an extent of its own.
+/// As take_ready_slot, a block with an extent of its own. `life` is unknown or what was believed a
+/// moment ago, and then what is believed if there may be such a block.
 static bool take_ready_extent(berth_pool* pool,
                               const berth_pool_request* request,
+                              berth_life* life,
                               berth_block* block) {
     uint64_t bytes = request->size_bytes;
     if (bytes - 1 >= pool->front.largest_bytes || bytes <= pool->slabs.max_bytes) return false;
     (void)berth_pool_shape(pool, &bytes);
-    const berth_life life = berth_pool_expect_life_in_front(pool, request->site);
+    if (life->believed == BERTH_LIFETIME_UNKNOWN)
+        *life = berth_pool_expect_life_in_front(pool, request->site);
     berth_front_extent ready;
-    if (!berth_front_take_extent(&pool->front, bytes, life.believed, &ready)) return false;
+    if (!berth_front_take_extent(&pool->front, bytes, life->believed, &ready)) return false;
     berth_extent* extent = berth_extents_at(&pool->extents, ready.id);
     extent->movable = request->movable;
-    berth_pool_begin_life(pool, extent, &life, block);
+    berth_pool_begin_life(pool, extent, life, block);
     block->data = ready.data;
     block->size_bytes = request->size_bytes;
     block->handle = (uint64_t)ready.id << 1;
@@ -245,6 +248,7 @@ static bool take_ready_extent(berth_pool* pool,
 /// The part of take under the lock. Unlocks.
 static berth_status take_locked(berth_pool* pool,
                                 const berth_pool_request* request,
+                                const berth_life* life,
                                 berth_block* out_block) {
     const uint64_t size = request->size_bytes;
     if (pool->has_bypass) return BERTH_OK;
@@ -254,7 +258,7 @@ static berth_status take_locked(berth_pool* pool,
     }
     const berth_status status = size <= pool->slabs.max_bytes
                                     ? berth_pool_take_small(pool, request, out_block)
-                                    : berth_pool_take_large(pool, request, out_block);
+                                    : berth_pool_take_large(pool, request, life, out_block);
     if (status == BERTH_OK) BERTH_UNPOISON_REGION(out_block->data, size);
     return status;
 }
@@ -262,6 +266,7 @@ static berth_status take_locked(berth_pool* pool,
 /// Takes a block that the front does not have.
 NOT_INLINED static berth_status take_slowly(berth_pool* pool,
                                             const berth_pool_request* request,
+                                            berth_life* life,
                                             berth_block* out_block) {
     const uint64_t size = request->size_bytes;
     *out_block = (berth_block){0};
@@ -272,10 +277,10 @@ NOT_INLINED static berth_status take_slowly(berth_pool* pool,
     berth_mutex_lock(pool->lock);
     berth_status status = BERTH_OK;
     if (berth_pool_drain_remote(pool) &&
-        (take_ready_slot(pool, request, &block) || take_ready_extent(pool, request, &block)))
+        (take_ready_slot(pool, request, &block) || take_ready_extent(pool, request, life, &block)))
         BERTH_UNPOISON_REGION(block.data, size);
     else
-        status = take_locked(pool, request, &block);
+        status = take_locked(pool, request, life, &block);
     if (status == BERTH_OK) {
         count_take(pool, size);
         const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
@@ -290,7 +295,9 @@ NOT_INLINED static berth_status take_slowly(berth_pool* pool,
 NOT_INLINED static berth_status take_other(berth_pool* pool,
                                            const berth_pool_request* request,
                                            berth_block* out_block) {
-    if (!take_ready_extent(pool, request, out_block)) return take_slowly(pool, request, out_block);
+    berth_life life = {.believed = BERTH_LIFETIME_UNKNOWN};
+    if (!take_ready_extent(pool, request, &life, out_block))
+        return take_slowly(pool, request, &life, out_block);
     count_take(pool, request->size_bytes);
     BERTH_UNPOISON_REGION(out_block->data, request->size_bytes);
     return BERTH_OK;

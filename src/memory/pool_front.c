@@ -91,17 +91,24 @@ void berth_pool_make_room_for_slot(berth_pool* pool, uint32_t size_class) {
         flush_half(pool, i);
 }
 
+/// Gives the extents of one chain back.
+static void flush_chain(berth_pool* pool, uint16_t* head) {
+    berth_front* front = &pool->front;
+    while (*head != 0) {
+        const uint16_t number = *head;
+        berth_front_extent* extent = &front->extents[number];
+        *head = extent->next;
+        extent->next = front->unused;
+        front->unused = number;
+        berth_front_add(&front->extent_bytes, 0 - extent->bytes);
+        berth_pool_free_extent(pool, extent->id, 0);
+    }
+}
+
 void berth_pool_flush_front_extents(berth_pool* pool) {
     berth_front* front = &pool->front;
-    for (uint32_t i = 0; i < BERTH_FRONT_CHAINS; i++) {
-        while (front->chains[i] != 0) {
-            const berth_front_extent* first = &front->extents[front->chains[i]];
-            berth_front_extent extent = *first;
-            (void)berth_front_take_extent(
-                front, first->bytes, (berth_lifetime)first->lifetime, &extent);
-            berth_pool_free_extent(pool, extent.id, 0);
-        }
-    }
+    for (uint32_t i = 0; i < BERTH_FRONT_CHAINS && front->extent_bytes > 0; i++)
+        flush_chain(pool, &front->chains[i]);
 }
 
 bool berth_pool_empty_front(berth_pool* pool) {

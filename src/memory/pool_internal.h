@@ -155,8 +155,12 @@ bool berth_pool_is_front_valid(const berth_pool* pool);
 
 // pool_remote.c, for the guard's holder:
 
-/// Takes over what other threads have given back; false if there was nothing.
-bool berth_pool_drain_remote(berth_pool* pool);
+/// Takes over what other threads have given back; false if no block of it is in its place yet.
+bool berth_pool_take_over_remote(berth_pool* pool);
+/// The same where there mostly is nothing.
+static inline bool berth_pool_drain_remote(berth_pool* pool) {
+    return !berth_remote_is_empty(&pool->remote) && berth_pool_take_over_remote(pool);
+}
 
 // pool_place.c
 
@@ -169,19 +173,21 @@ BERTH_NODISCARD berth_status berth_pool_take_extent(berth_pool* pool,
                                                     berth_lifetime lifetime,
                                                     berth_reservation* reservation,
                                                     berth_extent_id* out_id);
-/// A block with an extent of its own. Unlocks.
-BERTH_NODISCARD berth_status berth_pool_take_large(berth_pool* pool,
-                                                   const berth_pool_request* request,
-                                                   berth_block* out_block);
-
-// pool_lives.c
-
 /// What is known of a block that is to be taken.
 typedef struct berth_life {
     uint32_t site;            ///< its site's number; 0: none
     berth_lifetime predicted; ///< unknown if nothing is
-    berth_lifetime believed;  ///< for placing it; never unknown
+    berth_lifetime believed;  ///< for placing it; unknown only where nobody has asked yet
 } berth_life;
+
+/// A block with an extent of its own; what is believed of it is looked up if `life` does not say.
+/// Unlocks.
+BERTH_NODISCARD berth_status berth_pool_take_large(berth_pool* pool,
+                                                   const berth_pool_request* request,
+                                                   const berth_life* life,
+                                                   berth_block* out_block);
+
+// pool_lives.c
 
 /// What is believed of a block that a request of `site` is to be given. Looks now and then at
 /// blocks that live longer than was believed.
@@ -214,7 +220,15 @@ typedef struct berth_pool_footing {
     uint64_t maps;
 } berth_pool_footing;
 
-berth_pool_footing berth_pool_stand(const berth_pool* pool);
+/// Bytes moved or reclaimed for requests.
+static inline uint64_t berth_pool_query_shifted(const berth_pool* pool) {
+    return pool->asked.moved_bytes + pool->asked.reclaimed_bytes;
+}
+static inline berth_pool_footing berth_pool_stand(const berth_pool* pool) {
+    return (berth_pool_footing){.free_bytes = pool->extents.bytes[BERTH_EXTENT_FREE],
+                                .shifted_bytes = berth_pool_query_shifted(pool),
+                                .maps = pool->maps};
+}
 /// Notes how a request for an extent of `size` bytes ended that began with `before`.
 void berth_pool_note_asked(berth_pool* pool,
                            const berth_pool_footing* before,

@@ -132,10 +132,13 @@ berth_status berth_pool_take_extent(berth_pool* pool,
 
 berth_status berth_pool_take_large(berth_pool* pool,
                                    const berth_pool_request* request,
+                                   const berth_life* known,
                                    berth_block* out_block) {
     uint64_t bytes = request->size_bytes;
     const uint64_t alignment = berth_pool_shape(pool, &bytes);
-    const berth_life life = berth_pool_expect_life(pool, request->site);
+    const berth_life life = known->believed != BERTH_LIFETIME_UNKNOWN
+                                ? *known
+                                : berth_pool_expect_life(pool, request->site);
     berth_extent_id id = 0;
     BERTH_TRY(berth_pool_take_extent(
         pool, request->site, bytes, alignment, life.believed, request->reservation, &id));

@@ -62,7 +62,7 @@ bool berth_remote_pop(berth_remote* remote, berth_block* out_block) {
     return true;
 }
 
-bool berth_pool_drain_remote(berth_pool* pool) {
+bool berth_pool_take_over_remote(berth_pool* pool) {
     berth_remote* remote = &pool->remote;
     berth_pool_count_gives(pool, remote->settled_blocks, remote->settled_bytes);
     remote->settled_blocks = 0;

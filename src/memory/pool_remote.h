@@ -27,6 +27,13 @@ typedef struct berth_remote {
     uint64_t settled_bytes;
 } berth_remote;
 
+/// True if nothing is to be taken over. The holder of the guard, under the pool's lock.
+static inline bool berth_remote_is_empty(const berth_remote* remote) {
+    return atomic_load_explicit(&remote->begin, memory_order_relaxed) ==
+               atomic_load_explicit(&remote->end, memory_order_relaxed) &&
+           remote->settled_blocks == 0;
+}
+
 void berth_remote_fini(berth_remote* remote, const berth_host* host);
 
 /// Leaves a block to the holder; false if there is no room. Any thread, without a lock.

@@ -10,18 +10,6 @@ void berth_pool_set_watch(berth_pool* pool, berth_pool_watch* watch) {
     berth_mutex_unlock(pool->lock);
 }
 
-static uint64_t shifted(const berth_pool* pool) {
-    return pool->asked.moved_bytes + pool->asked.reclaimed_bytes;
-}
-
-berth_pool_footing berth_pool_stand(const berth_pool* pool) {
-    return (berth_pool_footing){
-        .free_bytes = pool->extents.bytes[BERTH_EXTENT_FREE],
-        .shifted_bytes = shifted(pool),
-        .maps = pool->maps,
-    };
-}
-
 /// The outcome of a request that was not just found.
 static berth_pool_outcome judge(const berth_pool* pool,
                                 const berth_pool_footing* before,
@@ -29,7 +17,8 @@ static berth_pool_outcome judge(const berth_pool* pool,
                                 berth_status status) {
     const bool was_enough = before->free_bytes >= size;
     if (status == BERTH_OK) {
-        if (was_enough && shifted(pool) != before->shifted_bytes) return BERTH_POOL_MOVED;
+        if (was_enough && berth_pool_query_shifted(pool) != before->shifted_bytes)
+            return BERTH_POOL_MOVED;
         return was_enough ? BERTH_POOL_SPREAD : BERTH_POOL_GREW;
     }
     const uint64_t room = berth_store_query_room(pool->account);
@@ -42,8 +31,9 @@ void berth_pool_note_asked(berth_pool* pool,
                            uint64_t size,
                            berth_status status) {
     berth_pool_asked* asked = &pool->asked;
-    const bool is_found =
-        status == BERTH_OK && shifted(pool) == before->shifted_bytes && pool->maps == before->maps;
+    const bool is_found = status == BERTH_OK &&
+                          berth_pool_query_shifted(pool) == before->shifted_bytes &&
+                          pool->maps == before->maps;
     const berth_pool_outcome outcome =
         is_found ? BERTH_POOL_FOUND : judge(pool, before, size, status);
     asked->outcomes[outcome]++;
