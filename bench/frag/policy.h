@@ -15,6 +15,8 @@ typedef struct policy_setting {
     uint64_t capacity_bytes; ///< as on the tape; UINT64_MAX: more than is ever needed
     uint64_t peak_bytes;     ///< of the tape
     uint32_t ids;            ///< blocks on the tape
+    bool gives_back;         ///< mode trim: what is free goes back to the device, when it is freed
+                             ///< where the policy can do that, else at steps' ends
 } policy_setting;
 
 /// What a policy holds; in its own unit, see POLICY_SIM_SCALE.

@@ -46,6 +46,18 @@ static void purge(const jemalloc_policy* self) {
     if (berth_je_mallctl(name, NULL, NULL, NULL, 0) != 0) bench_fail_for(name, "jemalloc refuses");
 }
 
+/// Unused pages go back when they are freed, as the system's own allocator would have it.
+static void purge_at_once(const jemalloc_policy* self) {
+    static const char* const kinds[] = {"dirty", "muzzy"};
+    for (int i = 0; i < 2; i++) {
+        char name[64];
+        ssize_t at_once = 0;
+        snprintf(name, sizeof name, "arena.%u.%s_decay_ms", self->arena, kinds[i]);
+        if (berth_je_mallctl(name, NULL, NULL, &at_once, sizeof at_once) != 0)
+            bench_fail_for(name, "jemalloc refuses");
+    }
+}
+
 static policy* create(const policy_setting* setting) {
     jemalloc_policy* self = calloc(1, sizeof *self);
     jemalloc_block* blocks = calloc(setting->ids, sizeof *blocks);
@@ -54,6 +66,7 @@ static policy* create(const policy_setting* setting) {
     size_t bytes = sizeof self->arena;
     if (berth_je_mallctl("arenas.create", &self->arena, &bytes, NULL, 0) != 0)
         bench_fail_for("arenas.create", "jemalloc refuses");
+    if (setting->gives_back) purge_at_once(self);
     return &self->policy;
 }
 

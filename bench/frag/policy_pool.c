@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Berth's pool on a device of fixed capacity: the simulated one, where all sizes are a 32nd of the
 // tape's, or the CPU. With compaction every block may move; a slice is made at each step's end
-// where an eighth of what is mapped lies free beside blocks, and where the device refuses more.
+// where much of what is mapped lies free beside blocks, and where the device refuses more.
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -19,9 +19,10 @@
 
 #define SLICE_BYTES (UINT64_C(8) << 20)
 #define SLICE_US 500u
-/// Free memory beside blocks that a slice is made for: a share of what is mapped, and at least so
-/// many granules.
+/// Free memory beside blocks that a slice is made for: a share of what is mapped, a smaller one
+/// where memory is given back at once, and at least so many granules.
 #define WORTH_SHARE 8u
+#define WORTH_SHARE_AT_ONCE 32u
 #define WORTH_GRANULES 2u
 
 /// A slice's bounds, the defaults of BERTH_COMPACT_BUDGET_BYTES and _US.
@@ -37,6 +38,7 @@ typedef struct pool_block {
 typedef struct pool_policy {
     policy policy;
     bool compacts;
+    bool gives_back; ///< as with BERTH_KEEP=none
     uint64_t steps;
     berth_tenant tenant;
     berth_compactor compactor;
@@ -133,6 +135,7 @@ static policy* create_as(const policy_setting* setting, const policy_ops* ops, b
     pool_policy* self = checked_calloc(1, sizeof *self);
     self->policy.ops = ops;
     self->compacts = compacts;
+    self->gives_back = setting->gives_back;
     self->scale = setting->device == POLICY_SIM ? POLICY_SIM_SCALE : 1;
     self->ids = setting->ids;
     self->blocks = checked_calloc(setting->ids, sizeof *self->blocks);
@@ -144,8 +147,11 @@ static policy* create_as(const policy_setting* setting, const policy_ops* ops, b
     check(berth_stream_create(self->device, &self->stream), "stream");
     check(berth_store_create(host, self->device, capacity, &self->store), "page store");
     berth_store_add_tenant(self->store, &self->tenant);
-    const berth_pool_config config = {
-        .host = host, .store = self->store, .tenant = &self->tenant, .stream = self->stream};
+    const berth_pool_config config = {.host = host,
+                                      .store = self->store,
+                                      .tenant = &self->tenant,
+                                      .stream = self->stream,
+                                      .returns_at_once = self->gives_back};
     check(berth_pool_create(&config, &self->pool), "pool");
     if (compacts) begin_compaction(self);
     return &self->policy;
@@ -205,7 +211,7 @@ static bool is_worth_a_slice(const pool_policy* self) {
     berth_pool_query_stats(self->pool, &stats);
     berth_pool_query_free(self->pool, &whole, &beside);
     return beside >= WORTH_GRANULES * TAPE_GRANULE / self->scale &&
-           beside >= stats.mapped_bytes / WORTH_SHARE;
+           beside >= stats.mapped_bytes / (self->gives_back ? WORTH_SHARE_AT_ONCE : WORTH_SHARE);
 }
 
 static void end_step(policy* base, bool trim) {
@@ -217,7 +223,7 @@ static void end_step(policy* base, bool trim) {
         (void)berth_compactor_tidy(&self->compactor, &slice);
         note_slice(self, begin_ns);
     }
-    if (trim) (void)berth_pool_trim(self->pool, 0, false);
+    if (trim) (void)berth_pool_trim(self->pool, 0, true);
 }
 
 static void query(policy* base, policy_figures* out_figures) {

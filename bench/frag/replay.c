@@ -143,7 +143,8 @@ static void play(
     const policy_setting setting = {.device = device,
                                     .capacity_bytes = is_roomy ? UINT64_MAX : t->capacity_bytes,
                                     .peak_bytes = t->peak_bytes,
-                                    .ids = t->ids + probe_ids};
+                                    .ids = t->ids + probe_ids,
+                                    .gives_back = is_roomy};
     player p = {.tape = t, .ops = ops, .measures_reserved = is_roomy};
     p.policy = ops->create(&setting);
     p.is_out = calloc((size_t)t->ids + 1, sizeof *p.is_out);

@@ -76,6 +76,7 @@ static berth_status set_up(berth_context* context) {
         .stream = home->stream,
         .bypass = is_system ? &runtime->bypass : NULL,
         .guard = {.self = home, .try_lock = try_visit_home, .unlock = end_visit_of_home},
+        .returns_at_once = runtime->keep == BERTH_KEEP_NONE,
     };
     BERTH_TRY(berth_pool_create(&pool, &home->pool));
     if (!is_system) BERTH_TRY(berth_context_watch(context));

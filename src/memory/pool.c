@@ -120,6 +120,7 @@ static void describe(berth_pool* pool, const berth_pool_config* config) {
     pool->capacity_bytes = stats.capacity_bytes;
     pool->is_async = berth_device_is_async(device);
     pool->can_remap = (device->ops->caps & BERTH_DEVICE_CAP_REMAP) != 0;
+    pool->returns_at_once = config->returns_at_once;
     pool->has_bypass = config->bypass != NULL;
     if (pool->has_bypass) pool->bypass = *config->bypass;
 }
@@ -252,6 +253,7 @@ static berth_status take_locked(berth_pool* pool,
                                 berth_block* out_block) {
     const uint64_t size = request->size_bytes;
     if (pool->has_bypass) return BERTH_OK;
+    berth_pool_note_promise(pool, request->reservation);
     if (size == 0) {
         out_block->data = nowhere;
         return BERTH_OK;
@@ -380,6 +382,7 @@ NOT_INLINED static void give_slowly(berth_pool* pool, const berth_block* block) 
     else if (block->size_bytes - 1 < pool->front.largest_bytes)
         berth_pool_flush_front_extents(pool);
     if (!berth_pool_give_to_front(pool, block)) berth_pool_return_block(pool, block);
+    berth_pool_return_excess(pool);
     berth_mutex_unlock(pool->lock);
 }
 

@@ -69,6 +69,7 @@ typedef struct berth_pool_config {
     berth_stream* stream;            ///< the one that uses the blocks
     const berth_pool_bypass* bypass; ///< NULL: the pool proper; else copied
     berth_pool_guard guard;
+    bool returns_at_once; ///< gives give idle granules back, without waiting for a trim
 } berth_pool_config;
 
 /// Errors: BERTH_ERR_OUT_OF_MEMORY (host memory).

@@ -44,6 +44,9 @@ struct berth_pool {
     bool is_async;
     bool can_remap;
     bool has_bypass;
+    bool returns_at_once;
+    bool is_promised;       ///< since the last end of a step takes drew on a reservation
+    uint64_t pending_bytes; ///< idle granules that could not be given back when that was last tried
     berth_pool_bypass bypass;
     berth_reclaimer reclaimer;
     berth_reclaimer flusher; ///< of the front
@@ -267,5 +270,14 @@ uint64_t berth_pool_release_pages(berth_pool* pool,
                                   bool may_block);
 /// Releases the address ranges that hold nothing, but for one if `keep_one`.
 void berth_pool_release_regions(berth_pool* pool, bool keep_one);
+
+// pool_keep.c
+
+/// Notes that a take is about to draw on `reservation` (may be NULL). Until the step's end nothing
+/// goes back at once then: the promise counts on what it has mapped.
+void berth_pool_note_promise(berth_pool* pool, const berth_reservation* reservation);
+/// Gives idle granules back if the pool is one that does so at once and they have become many,
+/// beside what is in use and what could not be given back the last time. Unlocks.
+void berth_pool_return_excess(berth_pool* pool);
 
 #endif // BERTH_MEMORY_POOL_INTERNAL_H

@@ -104,6 +104,7 @@ void berth_pool_end_life(berth_pool* pool, berth_extent* extent) {
 void berth_pool_note_step(berth_pool* pool) {
     berth_mutex_lock(pool->lock);
     pool->steps++;
+    pool->is_promised = false;
     review(pool, REVIEW_EXTENTS_A_STEP);
     berth_mutex_unlock(pool->lock);
 }

@@ -382,10 +382,30 @@ static void where_all_is_kept_time_changes_nothing(void** state) {
     assert_int_equal(mapped(kit), before);
 }
 
+static void release_one(void* tensor) { berth_release(tensor); }
+
 static void where_nothing_is_kept_a_steps_end_gives_all_back(void** state) {
     const keep_kit* kit = *state;
     assert_false(kit->exec.runtime->decay.has_thread);
     step(kit);
+    assert_int_equal(mapped(kit), 0);
+}
+
+static void where_nothing_is_kept_a_release_gives_its_granules_back(void** state) {
+    const keep_kit* kit = *state;
+    berth_tensor* x = berth_ones(kit->exec.ctx, BERTH_F32, 1, &kit->count);
+    berth_tensor* y = berth_neg(kit->exec.ctx, x);
+    assert_context_ok(kit->exec.ctx);
+    const uint64_t both = mapped(kit);
+    berth_release(x);
+    assert_int_equal(mapped(kit), both / 2);
+    // also one that finds the context busy
+    berth_home_lock(&kit->exec.ctx->home);
+    berth_thread thread;
+    assert_ok(berth_thread_start(&thread, "other", release_one, y));
+    berth_thread_join(&thread);
+    assert_int_equal(mapped(kit), both / 2);
+    berth_home_unlock(&kit->exec.ctx->home);
     assert_int_equal(mapped(kit), 0);
 }
 
@@ -481,6 +501,7 @@ int main(void) {
         WITH(set_up_all, where_all_is_kept_time_changes_nothing),
         WITH(set_up_never, where_all_is_kept_time_changes_nothing),
         WITH(set_up_none, where_nothing_is_kept_a_steps_end_gives_all_back),
+        WITH(set_up_none, where_nothing_is_kept_a_release_gives_its_granules_back),
         WITH(set_up_at_once, where_nothing_is_kept_a_steps_end_gives_all_back),
         WITH(set_up_sim, without_a_thread_steps_ends_let_memory_age),
         cmocka_unit_test(a_thread_gives_memory_back_while_the_program_sleeps),
