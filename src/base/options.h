@@ -98,7 +98,9 @@ typedef enum berth_option_type {
       "paths that one step may take and have planned")                                             \
     X(KEEP, WORD_OR_BYTES, "auto", 0, BERTH_OPTION_UNLIMITED, "bytes",                             \
       BERTH_WORDS_TEXT(BERTH_KEEP_WORDS),                                                          \
-      "idle memory kept mapped: all of it, as much as recent use suggests, none, or so many bytes")\
+      "idle memory kept mapped: all of it, as much as recent use suggests, none (the pool's goes "  \
+      "back with the release that makes it idle, but for a 64th of what is in use), or so many "   \
+      "bytes")                                                                                     \
     X(DECAY_MS, COUNT, "10000", 0, BERTH_OPTION_UNLIMITED, "ms", "",                               \
       "time in which idle memory that BERTH_KEEP does not keep goes back to the system, also "     \
       "while the program sleeps; 0: at each step's end, unlimited: never")                         \
