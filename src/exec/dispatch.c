@@ -236,7 +236,7 @@ static inline berth_status lay_out(op_state* state) {
 }
 
 /// Checks, shapes, sizes in bytes; nothing has happened yet.
-static berth_status infer(berth_context* context, op_state* state) {
+static inline berth_status infer(berth_context* context, op_state* state) {
     const berth_op_desc* desc = state->desc;
     BERTH_TRY(load_operands(context, state));
     BERTH_TRY(check_moves(state));
