@@ -87,11 +87,11 @@ static void poison_changes_no_result(void** state) {
     static const char* const devices[] = {"cpu", "sim"};
     for (uint64_t seed = 1; seed <= PROGRAMS; ++seed) {
         const program_result expected = program_run(seed, RUNS, &program_reference);
-        const program_way way = {
-            "poison",
-            {{"threads", "1"}, {"poison", values[seed % 3]}, {"device", devices[seed % 2]}},
-            3,
-            false};
+        const program_way way = {.name = "poison",
+                                 .settings = {{"threads", "1"},
+                                              {"poison", values[seed % 3]},
+                                              {"device", devices[seed % 2]}},
+                                 .count = 3};
         const program_result result = program_run(seed, RUNS, &way);
         if (result.failure[0] != '\0') fail_msg("program %u: %s", (unsigned)seed, result.failure);
         assert_int_equal(result.digest, expected.digest);
