@@ -79,6 +79,37 @@ typedef bool (*berth_out_of_memory_callback)(void* self, const berth_shortage* s
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_set_out_of_memory_callback(
     berth_runtime* runtime, berth_out_of_memory_callback callback, void* self);
 
+/// Memory in use has reached the high watermark, or fallen to the low one after that.
+typedef struct berth_memory_alarm {
+    berth_runtime* runtime;   ///< whose memory it is; borrowed
+    bool is_high;             ///< the high one
+    uint64_t used_bytes;      ///< mapped or promised, when it was noticed
+    uint64_t watermark_bytes; ///< BERTH_HIGH_WATERMARK or BERTH_LOW_WATERMARK
+    uint64_t capacity_bytes;  ///< most that may be mapped
+} berth_memory_alarm;
+
+/// Hears of a crossing. `self` is what was set with the callback; `alarm` lives as long as the
+/// call.
+typedef void (*berth_alarm_callback)(void* self, const berth_memory_alarm* alarm);
+
+/// Has `callback` (NULL: nobody) called, with `self`, when memory that is mapped for tensors and
+/// frames or promised to steps, idle memory included, reaches BERTH_HIGH_WATERMARK, and when it has
+/// fallen to BERTH_LOW_WATERMARK after that; each is logged as well, with or without a callback.
+/// The two take turns, so that a use that goes up and down around one of them is told once. With
+/// BERTH_HIGH_WATERMARK=off, the default, there are no alarms.
+///
+/// It runs in the thread whose call crossed, at the end of that call, with no lock held: it may
+/// call everything, release tensors, trim, run ops. The call that it interrupts has been made, but
+/// its result is not known yet: the context of that call must not be released, what was given to
+/// the call stays as it is, and ops on the context belong to its open step. One callback runs at a
+/// time: what crosses meanwhile, in other threads or in the callback itself, is told after it, once
+/// for a use that has come and gone. A fall that comes from BERTH_DECAY_MS alone is told by the
+/// program's next call. Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; nothing changed.
+/// Threads: any, the callback among them. A call that another thread is in may go on after this has
+///          returned.
+BERTH_API BERTH_NODISCARD berth_status
+berth_runtime_set_alarm_callback(berth_runtime* runtime, berth_alarm_callback callback, void* self);
+
 /// Takes `bytes` bytes of page-locked host memory, from and to which a device transfers without an
 /// intermediate copy. Aligned to a page, rounded up to whole pages, content undefined; 0 bytes give
 /// a page. All that a runtime hands out together is bounded by BERTH_PINNED and reported as

@@ -95,6 +95,7 @@ typedef struct berth_step_counters {
     X(host_allocs,         "allocations of it so far")                                         \
     X(reclaims,            "times memory was short and idle memory was looked for")            \
     X(failures,            "requests refused after that")                                      \
+    X(alarms,              "times that memory in use reached BERTH_HIGH_WATERMARK")            \
     X(compact_slices,      "slices of compaction so far")                                      \
     X(moved_bytes,         "bytes of tensors that they moved")                                 \
     X(emptied_bytes,       "granules that they emptied")                                       \

@@ -71,6 +71,12 @@ typedef enum berth_option_type {
       "the most to map for one context; per cent as above")                                        \
     X(CONTEXT_SHARE, BYTES_OR_PERCENT, "0", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                \
       "kept for each context from its creation on, whatever others ask for; per cent as above")    \
+    X(HIGH_WATERMARK, BYTES_OR_PERCENT, "off", 0, BERTH_OPTION_UNLIMITED, "bytes", "",             \
+      "memory in use or promised at which a line is logged and the alarm callback called; per "    \
+      "cent as above")                                                                             \
+    X(LOW_WATERMARK, BYTES_OR_PERCENT, "0", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                \
+      "to which it must fall before that can happen again; 0: a tenth below the other; per cent "  \
+      "as above")                                                                                  \
     X(MODE, WORD, "auto", 0, 0, "", BERTH_WORDS_TEXT(BERTH_MODE_WORDS),                            \
       "where tensors are placed: by plans and pool, by the pool alone, by plans even for steps "   \
       "that keep leaving them, or by the system's allocator")                                      \

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "exec/alarm.h"
 #include "exec/debugging.h"
 #include "exec/decay.h"
 #include "exec/plain_bytes.h"
@@ -82,6 +83,7 @@ static berth_status set_up(berth_context* context) {
     if (!is_system) BERTH_TRY(berth_context_watch(context));
     berth_upkeep_begin(context);
     berth_scarcity_join(context);
+    berth_alarm_join(context);
     BERTH_TRY(berth_arena_create(
         home->host, runtime->store, &context->tenant, home->stream, &home->arena));
     return berth_quotas_join(context);
@@ -143,7 +145,11 @@ void berth_context_release(berth_context* context) {
         berth_run_close(context, context->run);
     }
     berth_home_unlock(&context->home);
+    berth_runtime* runtime = context->runtime;
+    berth_runtime_retain(runtime);
     berth_home_close(&context->home);
+    berth_alarm_tell(runtime);
+    berth_runtime_drop(runtime);
 }
 
 berth_runtime* berth_context_runtime(const berth_context* context) {

@@ -188,6 +188,8 @@ struct berth_runtime {
     char trace_path[BERTH_OPTION_TEXT_BYTES]; ///< of BERTH_TRACE_FILE; "-": none
     berth_out_of_memory_callback on_out_of_memory;
     void* on_out_of_memory_self;
+    berth_alarm_callback on_alarm;
+    void* on_alarm_self;
     char* configuration;       ///< for the snapshot; ours. NULL: none is wanted
     _Atomic bool has_snapshot; ///< it was written, or tried to
     char snapshot_path[BERTH_OPTION_TEXT_BYTES];

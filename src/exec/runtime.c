@@ -14,6 +14,7 @@
 #include "device/cpu/cpu_device.h"
 #include "device/order_check.h"
 #include "device/sim/sim_device.h"
+#include "exec/alarm.h"
 #include "exec/bucket_settings.h"
 #include "exec/debugging.h"
 #include "exec/decay.h"
@@ -136,6 +137,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     const uint64_t capacity = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);
     BERTH_TRY(berth_store_create(runtime->host, runtime->device, capacity, &runtime->store));
     BERTH_TRY(berth_quotas_start(runtime, options));
+    BERTH_TRY(berth_alarm_start(runtime, options));
     const uint64_t ahead = berth_options_bytes(options, BERTH_OPTION_PREALLOC, total);
     const berth_status mapped = berth_store_map_ahead(runtime->store, ahead);
     if (mapped != BERTH_OK) return berth_fail_prefix(mapped, "BERTH_PREALLOC");
@@ -288,6 +290,7 @@ berth_status berth_runtime_query_memory(berth_runtime* runtime, berth_memory_sta
         .host_allocs = berth_host_query_alloc_calls(runtime->host),
         .reclaims = store.reclaims,
         .failures = store.failures,
+        .alarms = store.rises,
     };
     if (runtime->audit != NULL)
         out_stats->guards_broken = berth_audit_query_damaged(runtime->audit);
@@ -384,9 +387,11 @@ berth_status berth_trim(berth_runtime* runtime,
         berth_pool_add_rest(c->home.pool, keep_bytes, &rest);
         berth_arena_add_rest(c->home.arena, keep_bytes, &rest);
     }
-    if (out_result == NULL) return BERTH_OK;
-    berth_store_query_stats(runtime->store, &stats);
-    *out_result = sum_up(&stats, before_bytes, &rest);
+    if (out_result != NULL) {
+        berth_store_query_stats(runtime->store, &stats);
+        *out_result = sum_up(&stats, before_bytes, &rest);
+    }
+    berth_alarm_tell(runtime);
     return BERTH_OK;
 }
 

@@ -84,6 +84,7 @@ berth_status berth_store_find(berth_store* store, const berth_ask* ask) {
     }
     store->stats.failures++;
     berth_tenant_note_refusal(ask->account.tenant, ask->bytes, !is_possible);
+    berth_store_note_use(store, ask->account.tenant);
     const berth_store_stats seen = store->stats;
     const berth_tenant tenant =
         ask->account.tenant != NULL ? *ask->account.tenant : (berth_tenant){0};

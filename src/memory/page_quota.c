@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tenants of the page store: quotas, shares, and what they leave to whom. Every answer takes a few
-// additions: what the tenants' shares keep back is summed up as their use changes.
+// Tenants of the page store: quotas, shares, what they leave to whom, and watermarks on what all
+// use together. Every answer takes a few additions: what the tenants' shares keep back is summed up
+// as their use changes.
 #include "memory/page_store_internal.h"
 
 #include "base/checked.h"
@@ -44,6 +45,35 @@ void berth_tenant_change(berth_store* store,
     tenant->mapped_bytes += mapped - unmapped;
     tenant->reserved_bytes += promised - unpromised;
     store->stats.shares_bytes += kept_for(tenant);
+}
+
+void berth_store_note_use(berth_store* store, berth_tenant* tenant) {
+    if (store->marks.high_bytes == 0) return;
+    berth_watermarks_note(&store->marks,
+                          store->stats.capacity_bytes - berth_store_free_bytes(&store->stats));
+    if (berth_watermarks_has_news(&store->marks) && tenant != NULL && tenant->bell != NULL)
+        atomic_store_explicit(tenant->bell, true, memory_order_relaxed);
+}
+
+void berth_store_set_watermarks(berth_store* store, uint64_t high_bytes, uint64_t low_bytes) {
+    BERTH_CHECK(1, low_bytes < high_bytes);
+    store->marks = (berth_watermarks){.high_bytes = high_bytes, .low_bytes = low_bytes};
+}
+
+size_t berth_store_take_crossings(berth_store* store,
+                                  berth_crossing out_crossings[BERTH_CROSSINGS_MOST]) {
+    berth_mutex_lock(store->lock);
+    const size_t count = berth_watermarks_take(&store->marks, out_crossings);
+    berth_mutex_unlock(store->lock);
+    return count;
+}
+
+bool berth_store_end_telling(berth_store* store) {
+    berth_mutex_lock(store->lock);
+    berth_watermarks_end_telling(&store->marks);
+    const bool has_news = berth_watermarks_has_news(&store->marks);
+    berth_mutex_unlock(store->lock);
+    return has_news;
 }
 
 berth_lack berth_store_query_lack(const berth_store* store,

@@ -93,6 +93,7 @@ berth_status berth_store_reserve(berth_account account,
     reservation->bytes += need;
     reservation->by_owner[account.owner] += need;
     reservation->tenant = account.tenant;
+    berth_store_note_use(store, account.tenant);
     berth_mutex_unlock(store->lock);
     return BERTH_OK;
 }
@@ -105,6 +106,7 @@ void berth_store_unreserve(berth_store* store, berth_reservation* reservation) {
     for (int owner = 0; owner < BERTH_OWNER_COUNT; owner++)
         store->stats.reserved_by_owner[owner] -= reservation->by_owner[owner];
     berth_tenant_change(store, reservation->tenant, 0, 0, 0, reservation->bytes);
+    berth_store_note_use(store, reservation->tenant);
     *reservation = (berth_reservation){0};
     berth_mutex_unlock(store->lock);
 }
@@ -256,6 +258,7 @@ berth_status berth_store_map(berth_account account,
     } else if (store->stats.mapped_bytes > store->stats.peak_mapped_bytes) {
         store->stats.peak_mapped_bytes = store->stats.mapped_bytes;
     }
+    berth_store_note_use(store, account.tenant);
     berth_mutex_unlock(store->lock);
     return status;
 }
@@ -325,6 +328,7 @@ berth_status berth_store_unmap_into(berth_account account,
     store->leaving_bytes -= leaving;
     if (status == BERTH_OK)
         unbook(account, reservation, size, ahead, reservation != NULL ? returned : NULL);
+    berth_store_note_use(store, account.tenant);
     berth_mutex_unlock(store->lock);
     if (status != BERTH_OK)
         berth_log_once(BERTH_LOG_WARN,
@@ -343,5 +347,6 @@ berth_status berth_store_unmap(berth_account account,
 void berth_store_query_stats(const berth_store* store, berth_store_stats* out_stats) {
     berth_mutex_lock(store->lock);
     *out_stats = store->stats;
+    out_stats->rises = store->marks.rises;
     berth_mutex_unlock(store->lock);
 }

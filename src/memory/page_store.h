@@ -20,6 +20,9 @@
 #define BERTH_MEMORY_PAGE_STORE_H
 
 #include "device/device.h"
+#include "memory/watermarks.h"
+
+#include <stdatomic.h>
 
 // clang-format off
 /// Who a granule belongs to: X(ID, name in reports).
@@ -53,6 +56,9 @@ typedef struct berth_tenant {
     uint64_t refusals;       ///< requests of it that were refused
     uint64_t refused_bytes;  ///< of the last of them
     bool is_refusal_final;   ///< that one cannot be met whatever is given back
+    /// Set when the tenant's use changes while a crossing of a watermark is to be told; NULL:
+    /// nobody listens. The user's, who sets it before anything is mapped.
+    _Atomic bool* bell;
 } berth_tenant;
 
 /// Who asks, and what for. `tenant` may be NULL: nobody's quota and nobody's share.
@@ -82,6 +88,7 @@ typedef struct berth_store_stats {
     uint64_t quota_by_owner[BERTH_OWNER_COUNT]; ///< BERTH_QUOTA_NONE: none
     uint64_t reclaims;                          ///< times the ladder was climbed
     uint64_t failures;                          ///< requests refused after it
+    uint64_t rises;                             ///< times that use reached the high watermark
 } berth_store_stats;
 
 /// `capacity_bytes` is cut to what the device has; UINT64_MAX means just that.
@@ -123,6 +130,15 @@ BERTH_NODISCARD berth_status berth_store_set_tenant_share(berth_store* store,
                                                           uint64_t bytes);
 /// Bounds what is mapped and promised for an owner from now on, over all tenants.
 void berth_store_set_owner_quota(berth_store* store, berth_owner owner, uint64_t bytes);
+
+/// Watches the bytes that are mapped for somebody or promised: the high mark, above 0, and the low
+/// one, below it. Before anything is mapped.
+void berth_store_set_watermarks(berth_store* store, uint64_t high_bytes, uint64_t low_bytes);
+/// As berth_watermarks_take.
+size_t berth_store_take_crossings(berth_store* store,
+                                  berth_crossing out_crossings[BERTH_CROSSINGS_MOST]);
+/// What was taken has been told; true if there is more.
+bool berth_store_end_telling(berth_store* store);
 
 /// Promises `bytes` (rounded up to granules), climbing the ladder if needed; adds them to
 /// `*reservation`.

@@ -25,6 +25,7 @@ struct berth_store {
     berth_climber* climbers;
     berth_store_stats stats;
     uint64_t tenant_count;
+    berth_watermarks marks;
     uint64_t floor_bytes;   ///< so much stays mapped in all
     uint64_t leaving_bytes; ///< on their way to the system
     berth_page_ahead ahead; ///< its own lock; what the books count as AHEAD is there
@@ -68,6 +69,8 @@ void berth_tenant_change(berth_store* store,
                          uint64_t unmapped,
                          uint64_t promised,
                          uint64_t unpromised);
+/// Notes the use after a change of a tenant's (may be NULL), and rings if there is news.
+void berth_store_note_use(berth_store* store, berth_tenant* tenant);
 /// Notes a refusal, a final one if it cannot be met whatever is given back, of a tenant (may be
 /// NULL).
 static inline void berth_tenant_note_refusal(berth_tenant* tenant, uint64_t bytes, bool is_final) {

@@ -13,7 +13,7 @@
 
 enum { SPINS_BEFORE_YIELD = 64 };
 
-_Thread_local const berth_home* berth_home_in_callback;
+_Thread_local berth_home* berth_home_in_callback;
 
 bool berth_home_lock_slow(berth_home* home) {
     uint32_t spins = 0;
@@ -422,6 +422,19 @@ static void defer_deleters(berth_object* returned, berth_home* outer) {
     outer->returned = returned;
 }
 
+/// Tells what a home rang for, or leaves it to whoever unlocks the home whose lock this thread
+/// holds besides: `outer`, or that of an out-of-memory callback.
+static void answer_ring(berth_home* home, berth_home* outer) {
+    if (!atomic_load_explicit(&home->rings, memory_order_relaxed) ||
+        !atomic_exchange_explicit(&home->rings, false, memory_order_relaxed))
+        return;
+    if (outer == NULL) outer = berth_home_in_callback;
+    if (outer != NULL)
+        atomic_store_explicit(&outer->rings, true, memory_order_relaxed);
+    else
+        home->on_ring(home);
+}
+
 /// Unlocks `home`, also when more is released meanwhile. `outer`: as of unlock_inside.
 static void unlock_slow(berth_home* home, berth_home* outer) {
     // the home may end in another thread as soon as the lock is free
@@ -438,6 +451,7 @@ static void unlock_slow(berth_home* home, berth_home* outer) {
         } else {
             call_deleters(returned);
         }
+        answer_ring(home, outer);
         if (is_last) {
             berth_home_unpin(home);
             break;

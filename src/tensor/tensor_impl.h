@@ -131,6 +131,8 @@ struct berth_home {
     /// One for the open context, one for each use remembered by another's storage, one while the
     /// context is gone and objects are out.
     _Atomic uint32_t refs;
+    /// There is news for the program (on_ring), for whoever unlocks the home. Set by any thread.
+    _Atomic bool rings;
     bool is_closed;       ///< its context is gone
     bool defers_releases; ///< a walk over what is out is under way: nothing of it ends meanwhile
     bool is_watchful;     ///< any of the next: values in frames do not end quietly
@@ -156,6 +158,8 @@ struct berth_home {
     /// The store has refused what was asked for, the `attempt`-th time: true if it is to be asked
     /// again. The detail text is as it was.
     bool (*on_shortage)(berth_home* self, uint32_t attempt);
+    /// Called without any lock after the home rang; it is pinned.
+    void (*on_ring)(berth_home* self);
 };
 
 /// True in a child of the process that made the home.
@@ -169,7 +173,7 @@ static inline bool berth_home_try_lock(berth_home* home) {
         &home->lock, &seen, BERTH_HOME_TAKEN, memory_order_acquire, memory_order_relaxed);
 }
 /// The home whose shortage this thread is telling the program's callback about: the lock is its.
-extern _Thread_local const berth_home* berth_home_in_callback;
+extern _Thread_local berth_home* berth_home_in_callback;
 bool berth_home_lock_slow(berth_home* home);
 /// False, with the detail text of BERTH_ERR_STATE, only for a thread that has the lock already, in
 /// an out-of-memory callback: the call is refused where it is not just about giving back.
@@ -177,9 +181,10 @@ static inline bool berth_home_lock(berth_home* home) {
     return berth_home_try_lock(home) || berth_home_lock_slow(home);
 }
 void berth_home_unlock_slow(berth_home* home);
-/// Finishes releases that came in meanwhile, and calls deleters.
+/// Finishes releases that came in meanwhile, calls deleters, and tells what there is to tell.
 static inline void berth_home_unlock(berth_home* home) {
     if (home->is_closed || home->returned != NULL ||
+        atomic_load_explicit(&home->rings, memory_order_relaxed) ||
         atomic_load_explicit(&home->remote, memory_order_relaxed) != NULL) {
         berth_home_unlock_slow(home);
         return;
