@@ -166,9 +166,12 @@ uint64_t berth_arena_release_idle(berth_arena* arena,
     return given;
 }
 
+/// What somebody else is giving back just now is not lost to the arena's own tenant: that thread
+/// has the lock, and waits for nobody who climbs.
 static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
-    (void)climber;
-    return berth_arena_release_idle(self, 0, wanted_bytes, false);
+    const berth_arena* arena = self;
+    const bool is_own = climber != NULL && climber == arena->account.tenant;
+    return berth_arena_release_idle(self, 0, wanted_bytes, is_own);
 }
 
 static uint64_t reclaim_after_work(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {

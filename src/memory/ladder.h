@@ -43,9 +43,10 @@ typedef struct berth_reclaimer {
     berth_owner owner;    ///< whose, or BERTH_OWNER_ANY
     void* self;
     /// Gives back what it can, up to `wanted_bytes`, through berth_store_unmap, and returns how
-    /// much. Blocks on no lock, and on pending work only on the rung WAIT. Called without the
-    /// store's lock, from any thread; the guard of `climber`'s pool is that thread's (NULL: no
-    /// tenant asks).
+    /// much. Blocks on no lock but those of `climber`'s own memory, whose holders wait for
+    /// nobody who climbs, and on pending work only on the rung WAIT. Called without the store's
+    /// lock, from any thread; the guard of `climber`'s pool is that thread's (NULL: no tenant
+    /// asks).
     uint64_t (*reclaim)(void* self, const berth_tenant* climber, uint64_t wanted_bytes);
 } berth_reclaimer;
 

@@ -51,10 +51,29 @@ uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t
     return given;
 }
 
+static bool is_climbers(const berth_pool* pool, const berth_tenant* climber) {
+    return climber != NULL && climber == pool->account.tenant;
+}
+
+/// Gives back what is idle for the pool's own tenant, to which it is not lost while somebody has
+/// the lock, or is giving it back: such threads wait for nobody who climbs.
+static uint64_t release_for_own(berth_pool* pool, uint64_t wanted_bytes) {
+    berth_mutex_lock(pool->lock);
+    const uint64_t before = pool->mapped_bytes;
+    berth_pool_put_in_order(pool, false);
+    (void)berth_pool_release_pages(pool, 0, wanted_bytes, false);
+    while (pool->leave_count > 0 && before - pool->mapped_bytes < wanted_bytes)
+        berth_cond_wait(&pool->left, pool->lock);
+    const uint64_t given = before - pool->mapped_bytes;
+    berth_mutex_unlock(pool->lock);
+    return given;
+}
+
 static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
-    (void)climber;
     berth_pool* pool = self;
-    const uint64_t given = berth_pool_release_idle(pool, 0, wanted_bytes);
+    const uint64_t given = is_climbers(pool, climber)
+                               ? release_for_own(pool, wanted_bytes)
+                               : berth_pool_release_idle(pool, 0, wanted_bytes);
     if (given == 0) return 0;
     berth_mutex_lock(pool->lock);
     pool->asked.reclaimed_bytes += given;
@@ -65,10 +84,15 @@ static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted
 /// Empties the front, and gives granules back for what was in it.
 static uint64_t reclaim_front(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
     berth_pool* pool = self;
-    const bool is_own = climber != NULL && climber == pool->account.tenant;
+    const bool is_own = is_climbers(pool, climber);
     if (!is_own && !berth_pool_try_enter(pool)) return 0;
     uint64_t bytes = 0;
-    if (berth_mutex_try_lock(pool->lock)) {
+    bool is_locked = is_own;
+    if (is_own)
+        berth_mutex_lock(pool->lock);
+    else
+        is_locked = berth_mutex_try_lock(pool->lock);
+    if (is_locked) {
         (void)berth_pool_drain_remote(pool);
         bytes = berth_front_query_bytes(&pool->front);
         (void)berth_pool_empty_front(pool);
@@ -140,9 +164,13 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     status = berth_mutex_init(&pool->mutex);
     if (status != BERTH_OK) goto fail;
     pool->lock = &pool->mutex;
+    status = berth_cond_init(&pool->left);
+    if (status != BERTH_OK) goto fail_cond;
     join_ladder(pool, config->tenant);
     *out_pool = pool;
     return BERTH_OK;
+fail_cond:
+    berth_mutex_fini(&pool->mutex);
 fail:
     berth_sites_fini(&pool->sites);
     berth_host_free(host, pool);
@@ -174,6 +202,7 @@ void berth_pool_destroy(berth_pool* pool) {
     berth_slabs_fini(&pool->slabs);
     berth_extents_fini(&pool->extents);
     berth_sites_fini(&pool->sites);
+    berth_cond_fini(&pool->left);
     berth_mutex_fini(&pool->mutex);
     berth_host_free(pool->host, pool);
 }
