@@ -7,10 +7,10 @@
 #include "kit/program.h"
 
 static const program_way ways[] = {
-    {"auto", {{"device", "sim"}, {"check_order", "1"}}, 2, false},
-    {"plan", {{"device", "sim"}, {"mode", "plan"}, {"check_order", "1"}}, 3, true},
-    {"pool", {{"device", "sim"}, {"mode", "pool"}, {"check_order", "1"}}, 3, false},
-    {"trimmed", {{"device", "sim"}, {"keep", "none"}, {"check_order", "1"}}, 3, false},
+    {"auto", {{"device", "sim"}, {"check_order", "1"}}, 2, false, false},
+    {"plan", {{"device", "sim"}, {"mode", "plan"}, {"check_order", "1"}}, 3, true, false},
+    {"pool", {{"device", "sim"}, {"mode", "pool"}, {"check_order", "1"}}, 3, false, false},
+    {"trimmed", {{"device", "sim"}, {"keep", "none"}, {"check_order", "1"}}, 3, false, false},
 };
 
 static void right_programs_are_left_alone(void** state) {

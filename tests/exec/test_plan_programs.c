@@ -27,8 +27,9 @@ static int tear_down(void** state) {
 }
 
 static program_result run_with(const fixture* f, uint64_t seed) {
-    const program_way way = {
-        "with a plan file", {{"threads", "1"}, {"plan_cache_file", f->path}}, 2, false};
+    const program_way way = {.name = "with a plan file",
+                             .settings = {{"threads", "1"}, {"plan_cache_file", f->path}},
+                             .count = 2};
     const program_result result = program_run(seed, RUNS, &way);
     if (result.failure[0] != '\0')
         fail_msg("program %llu: %s", (unsigned long long)seed, result.failure);
