@@ -100,8 +100,8 @@ static void count_free(berth_extents* extents, const berth_extent* extent, uint6
     }
 }
 
-static void bin_insert(berth_extents* extents, berth_extent_id id) {
-    berth_extent* extent = berth_extents_at(extents, id);
+/// Puts an extent into its bin, if there is one for its state.
+static inline void bin_insert(berth_extents* extents, berth_extent* extent, berth_extent_id id) {
     if (!is_in_bin(extent->state)) return;
     extent->lifetime = (uint8_t)(extent->state == BERTH_EXTENT_FREE ? owner_of(extents, extent)
                                                                     : BERTH_LIFETIME_UNKNOWN);
@@ -116,8 +116,8 @@ static void bin_insert(berth_extents* extents, berth_extent_id id) {
     bins->octaves |= UINT64_C(1) << (bin / BERTH_EXTENT_STEPS);
 }
 
-static void bin_remove(berth_extents* extents, berth_extent_id id) {
-    berth_extent* extent = berth_extents_at(extents, id);
+/// Takes an extent out of its bin, if it is in one.
+static inline void bin_remove(berth_extents* extents, const berth_extent* extent) {
     if (!is_in_bin(extent->state)) return;
     berth_extent_bins* bins = bins_of(extents, extent);
     count_free(extents, extent, UINT64_MAX);
@@ -192,24 +192,25 @@ berth_extent_id berth_extents_add_region(berth_extents* extents,
                                          uint64_t size,
                                          uint32_t region) {
     const berth_extent_id id = berth_extents_hide_spare(extents);
-    *berth_extents_at(extents, id) =
+    berth_extent* extent = berth_extents_at(extents, id);
+    *extent =
         (berth_extent){.start = start, .size = size, .region = region, .state = BERTH_EXTENT_HOLE};
     extents->bytes[BERTH_EXTENT_HOLE] += size;
-    bin_insert(extents, id);
+    bin_insert(extents, extent, id);
     return id;
 }
 
 void berth_extents_remove_region(berth_extents* extents, berth_extent_id id) {
     const berth_extent* extent = berth_extents_at(extents, id);
     BERTH_CHECK(2, extent->state == BERTH_EXTENT_HOLE && extent->before + extent->after == 0);
-    bin_remove(extents, id);
+    bin_remove(extents, extent);
     extents->bytes[BERTH_EXTENT_HOLE] -= extent->size;
     berth_extents_return_spare(extents, id);
 }
 
 /// Splits `id`, which is in no bin, at `at`; the upper part is a new extent in no bin, which is
 /// returned.
-static berth_extent_id split(berth_extents* extents, berth_extent_id id, uint64_t at) {
+static inline berth_extent_id split(berth_extents* extents, berth_extent_id id, uint64_t at) {
     const berth_extent_id upper_id = berth_extents_hide_spare(extents);
     berth_extent* lower = berth_extents_at(extents, id);
     berth_extent* upper = berth_extents_at(extents, upper_id);
@@ -229,28 +230,28 @@ berth_extent_id berth_extents_take_out(berth_extents* extents,
                                        uint64_t size,
                                        berth_extent_state state,
                                        berth_lifetime lifetime) {
-    const berth_extent* whole = berth_extents_at(extents, id);
-    const uint64_t end = whole->start + whole->size;
-    const berth_extent_state old_state = whole->state;
-    BERTH_CHECK(2, start >= whole->start && start + size <= end && size > 0);
+    berth_extent* lower = berth_extents_at(extents, id);
+    const uint64_t end = lower->start + lower->size;
+    const berth_extent_state old_state = lower->state;
+    BERTH_CHECK(2, start >= lower->start && start + size <= end && size > 0);
     BERTH_CHECK(2, !is_in_bin(state));
-    bin_remove(extents, id);
+    bin_remove(extents, lower);
     berth_extent_id middle = id, above = 0;
-    if (start > whole->start) middle = split(extents, id, start);
+    if (start > lower->start) middle = split(extents, id, start);
     if (start + size < end) above = split(extents, middle, start + size);
     berth_extent* taken = berth_extents_at(extents, middle);
     taken->state = state;
     taken->lifetime = (uint8_t)lifetime;
     // what remains belongs to its new neighbour, too
-    if (middle != id) bin_insert(extents, id);
-    if (above != 0) bin_insert(extents, above);
+    if (middle != id) bin_insert(extents, lower, id);
+    if (above != 0) bin_insert(extents, berth_extents_at(extents, above), above);
     extents->bytes[old_state] -= size;
     extents->bytes[state] += size;
     return middle;
 }
 
 /// Lets `id` swallow the one after it; both are in no bin.
-static void swallow_after(berth_extents* extents, berth_extent_id id) {
+static inline void swallow_after(berth_extents* extents, berth_extent_id id) {
     berth_extent* extent = berth_extents_at(extents, id);
     const berth_extent_id gone = extent->after;
     const berth_extent* other = berth_extents_at(extents, gone);
@@ -270,7 +271,7 @@ berth_extent_id berth_extents_set(berth_extents* extents,
                                   berth_extent_state state,
                                   uint64_t ticket) {
     berth_extent* extent = berth_extents_at(extents, id);
-    bin_remove(extents, id);
+    bin_remove(extents, extent);
     extents->bytes[extent->state] -= extent->size;
     extents->bytes[state] += extent->size;
     extent->state = state;
@@ -279,28 +280,29 @@ berth_extent_id berth_extents_set(berth_extents* extents,
     extent->slab = 0;
     extent->site = 0;
     if (!is_in_bin(state)) return id;
-    const berth_extent_id after = extent->after;
-    if (after != 0 && berth_extents_at(extents, after)->state == state) {
+    const berth_extent* after = berth_extents_at(extents, extent->after);
+    if (after->state == state) {
         bin_remove(extents, after);
         swallow_after(extents, id);
     }
-    const berth_extent_id before = extent->before;
-    if (before != 0 && berth_extents_at(extents, before)->state == state) {
+    berth_extent* before = berth_extents_at(extents, extent->before);
+    if (before->state == state) {
         bin_remove(extents, before);
-        swallow_after(extents, before);
-        id = before;
+        id = extent->before;
+        swallow_after(extents, id);
+        extent = before;
     }
-    bin_insert(extents, id);
+    bin_insert(extents, extent, id);
     return id;
 }
 
 /// Puts the neighbour `id`, if it is FREE, where R4 wants it now.
 static void sort_again(berth_extents* extents, berth_extent_id id) {
     if (id == 0) return;
-    const berth_extent* extent = berth_extents_at(extents, id);
+    berth_extent* extent = berth_extents_at(extents, id);
     if (extent->state != BERTH_EXTENT_FREE || extent->lifetime == owner_of(extents, extent)) return;
-    bin_remove(extents, id);
-    bin_insert(extents, id);
+    bin_remove(extents, extent);
+    bin_insert(extents, extent, id);
 }
 
 void berth_extents_set_lifetime(berth_extents* extents,
@@ -373,7 +375,7 @@ static berth_extent_id search_up(const berth_extents* extents,
     return 0;
 }
 
-/// As find_in, where there are any.
+/// As find_in, where several may fit, or none.
 static berth_extent_id search(const berth_extents* extents,
                               const berth_extent_bins* bins,
                               uint64_t size,
@@ -390,13 +392,28 @@ static berth_extent_id search(const berth_extents* extents,
     return search_up(extents, bins, low, size, alignment, UINT32_MAX, out_start);
 }
 
+/// As find_in, where there are any.
+static berth_extent_id find_some(const berth_extents* extents,
+                                 const berth_extent_bins* bins,
+                                 uint64_t size,
+                                 uint64_t alignment,
+                                 uint64_t* out_start) {
+    const uint32_t bin = bin_at_or_above(bins, bin_of(size));
+    if (bin == NO_BIN) return 0;
+    // mostly one extent is in the first of the bins, and fits
+    const berth_extent_id id = bins->heads[bin];
+    const berth_extent* extent = berth_extents_at(extents, id);
+    if (extent->bin_after == 0 && fits(extent, size, alignment, out_start)) return id;
+    return search(extents, bins, size, alignment, out_start);
+}
+
 /// Best fit among the extents of `bins`.
 static inline berth_extent_id find_in(const berth_extents* extents,
                                       const berth_extent_bins* bins,
                                       uint64_t size,
                                       uint64_t alignment,
                                       uint64_t* out_start) {
-    return bins->octaves == 0 ? 0 : search(extents, bins, size, alignment, out_start);
+    return bins->octaves == 0 ? 0 : find_some(extents, bins, size, alignment, out_start);
 }
 
 static uint64_t size_of(const berth_extents* extents, berth_extent_id id) {

@@ -303,20 +303,22 @@ NOT_INLINED static berth_status take_slowly(berth_pool* pool,
     *out_block = (berth_block){0};
     if (size > (uint64_t)INT64_MAX - pool->granule_bytes)
         return berth_fail(BERTH_ERR_OVERFLOW, "a block of %" PRIu64 " bytes", size);
-    berth_block block = {.size_bytes = size, .born = count_of_takes(pool)};
-    if (pool->has_bypass) BERTH_TRY(take_bypass(pool, size, &block));
+    if (pool->has_bypass) BERTH_TRY(take_bypass(pool, size, out_block));
+    out_block->size_bytes = size;
+    out_block->born = count_of_takes(pool);
     berth_mutex_lock(pool->lock);
     berth_status status = BERTH_OK;
-    if (berth_pool_drain_remote(pool) &&
-        (take_ready_slot(pool, request, &block) || take_ready_extent(pool, request, life, &block)))
-        BERTH_UNPOISON_REGION(block.data, size);
+    if (berth_pool_drain_remote(pool) && (take_ready_slot(pool, request, out_block) ||
+                                          take_ready_extent(pool, request, life, out_block)))
+        BERTH_UNPOISON_REGION(out_block->data, size);
     else
-        status = take_locked(pool, request, life, &block);
+        status = take_locked(pool, request, life, out_block);
     if (status == BERTH_OK) {
         count_take(pool, size);
         const uint64_t used = pool->extents.bytes[BERTH_EXTENT_USED];
         if (used > pool->recent_peak_bytes) pool->recent_peak_bytes = used;
-        *out_block = block;
+    } else {
+        *out_block = (berth_block){0};
     }
     berth_mutex_unlock(pool->lock);
     return status;
