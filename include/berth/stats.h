@@ -94,7 +94,7 @@ typedef struct berth_step_counters {
     X(host_bytes,          "host memory for Berth's own metadata")                             \
     X(host_allocs,         "allocations of it so far")                                         \
     X(reclaims,            "times memory was short and idle memory was looked for")            \
-    X(failures,            "requests refused after that")                                      \
+    X(failures,            "requests refused after that, each once")                           \
     X(alarms,              "times that memory in use reached BERTH_HIGH_WATERMARK")            \
     X(compact_slices,      "slices of compaction so far")                                      \
     X(moved_bytes,         "bytes of tensors that they moved")                                 \

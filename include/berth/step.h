@@ -78,8 +78,13 @@ BERTH_API BERTH_NODISCARD berth_status berth_step_set_buckets(berth_runtime* run
                                                               const char* policy);
 
 /// Declares that the next step to begin in this context makes `bytes` more live tensors than its
-/// plan knows of (growing a cache, for example); its begin reserves them too.
+/// plan knows of (growing a cache, for example); its begin reserves them too. What several calls
+/// declare adds up. It stays declared while begins are refused, so that one that is tried again
+/// asks for the same, until a begin succeeds or berth_step_cancel_extra takes it back.
 BERTH_API void berth_step_reserve_extra(berth_context* context, uint64_t bytes);
+
+/// Takes back what has been declared for the next step and no begin has reserved yet.
+BERTH_API void berth_step_cancel_extra(berth_context* context);
 
 #ifdef __cplusplus
 }

@@ -171,7 +171,11 @@ static bool on_shortage(berth_home* home, uint32_t attempt) {
     context->seen_refusals = tenant.refusals;
     char what[DETAIL_BYTES];
     snprintf(what, sizeof what, "%s", berth_last_error());
-    if (!tenant.is_refusal_final && call_program(context, &tenant, attempt)) return true;
+    if (!tenant.is_refusal_final && call_program(context, &tenant, attempt)) {
+        berth_store_excuse_refusal(context->runtime->store, &context->tenant);
+        context->seen_refusals = tenant.refusals - 1;
+        return true;
+    }
     (void)berth_fail(BERTH_ERR_OUT_OF_MEMORY, "%s", what);
     explain(context, &tenant);
     snprintf(what, sizeof what, "%s", berth_last_error());

@@ -100,7 +100,6 @@ static berth_status promise(berth_context* context,
 static berth_status admit(berth_context* context, berth_run* run, const berth_outlook* outlook) {
     const uint64_t extra = context->extra_bytes;
     const uint64_t frame_bytes = outlook->frame_bytes; // the largest: the run may change paths
-    context->extra_bytes = 0;
     BERTH_TRY(place_in_parent(context, run, frame_bytes));
     uint64_t rest;
     if (!berth_add_u64(pool_growth(context, run, outlook), extra, &rest) || rest > INT64_MAX)
@@ -147,6 +146,7 @@ static berth_status begin_locked(berth_context* context, const berth_step_desc* 
         berth_step_model_abandon(entry->model, &run->branches);
         return status;
     }
+    context->extra_bytes = 0;
     // nothing is written down of a step that is not planned
     if (outlook.miss == BERTH_MISS_CHURN) run->mode = BERTH_RUN_MODE_UNTRACKED;
     context->run = run;
@@ -314,5 +314,12 @@ void berth_step_reserve_extra(berth_context* context, uint64_t bytes) {
     if (!berth_home_lock(&context->home)) return;
     if (!berth_add_u64(context->extra_bytes, bytes, &context->extra_bytes))
         context->extra_bytes = UINT64_MAX;
+    berth_home_unlock(&context->home);
+}
+
+void berth_step_cancel_extra(berth_context* context) {
+    if (context == NULL || berth_home_is_forked(&context->home)) return;
+    if (!berth_home_lock(&context->home)) return;
+    context->extra_bytes = 0;
     berth_home_unlock(&context->home);
 }

@@ -169,5 +169,8 @@ uint64_t berth_store_query_room(berth_account account);
 void berth_store_query_stats(const berth_store* store, berth_store_stats* out_stats);
 /// A copy of the tenant's books, of one moment.
 berth_tenant berth_store_query_tenant(const berth_store* store, const berth_tenant* tenant);
+/// The last refusal of `tenant` has been made good: the request was met in another way, or is made
+/// again. So a request is refused once, or not at all, however often it was tried.
+void berth_store_excuse_refusal(berth_store* store, berth_tenant* tenant);
 
 #endif // BERTH_MEMORY_PAGE_STORE_H

@@ -98,12 +98,20 @@ static berth_extent_id take_mapped(berth_pool* pool, const wish* what, bool* spa
     return carve(pool, id, start, what);
 }
 
+/// Of the pool's tenant; 0 if there is none.
+static uint64_t count_refusals(const berth_pool* pool) {
+    const berth_account* account = &pool->account;
+    if (account->tenant == NULL) return 0;
+    return berth_store_query_tenant(account->store, account->tenant).refusals;
+}
+
 /// As berth_pool_take_extent, which notes how it ended.
 static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent_id* out_id) {
     bool spares = may_spoil(pool, what);
     BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
     *out_id = take_mapped(pool, what, &spares);
     if (*out_id != 0) return BERTH_OK;
+    const uint64_t refusals = count_refusals(pool);
     const berth_status status = berth_pool_grow(
         pool, what->size, what->alignment, what->lifetime, what->reservation, out_id);
     if (status != BERTH_ERR_OUT_OF_MEMORY) return status;
@@ -111,7 +119,10 @@ static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent
     spares = false;
     BERTH_TRY(berth_extents_prepare(&pool->extents, 2));
     *out_id = take_mapped(pool, what, &spares);
-    return *out_id != 0 ? BERTH_OK : status;
+    if (*out_id == 0) return status;
+    if (count_refusals(pool) > refusals)
+        berth_store_excuse_refusal(pool->account.store, pool->account.tenant);
+    return BERTH_OK;
 }
 
 berth_status berth_pool_take_extent(berth_pool* pool,

@@ -102,3 +102,11 @@ berth_status berth_store_refuse(berth_account account, uint64_t bytes) {
     berth_mutex_unlock(store->lock);
     return berth_store_report_shortage(&seen, NULL, &ask, &climb);
 }
+
+void berth_store_excuse_refusal(berth_store* store, berth_tenant* tenant) {
+    berth_mutex_lock(store->lock);
+    BERTH_CHECK(1, tenant->refusals > 0 && store->stats.failures > 0);
+    tenant->refusals--;
+    store->stats.failures--;
+    berth_mutex_unlock(store->lock);
+}

@@ -151,6 +151,7 @@ static void require_refusals(heirloom* h) {
     REQUIRE_FORKED(berth_step_estimate(ctx, &desc, &estimate));
     REQUIRE_FORKED(berth_step_warm(ctx, &desc));
     berth_step_reserve_extra(ctx, 100);
+    berth_step_cancel_extra(ctx);
     REQUIRE_FORKED(berth_tensor_read(h->x, values, sizeof values));
     REQUIRE_FORKED(berth_tensor_write(h->x, values, sizeof values));
     REQUIRE_FORKED(berth_tensor_map(h->x, &data));

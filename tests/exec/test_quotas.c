@@ -162,6 +162,7 @@ static void a_step_is_admitted_within_the_share_and_refused_beyond_the_rest(void
     berth_step_reserve_extra(kit.other, 9 * MIB);
     assert_fails(exec_kit_begin(kit.other, "step", 4), BERTH_ERR_OUT_OF_MEMORY, "kept for");
     berth_context_clear_error(kit.other);
+    berth_step_cancel_extra(kit.other);
     berth_step_reserve_extra(kit.other, 8 * MIB);
     assert_ok(exec_kit_begin(kit.other, "step", 4));
     assert_int_equal(memory_of(kit.other).promised_bytes, 8 * MIB);

@@ -82,6 +82,12 @@ static bool frees_a_piece(void* self, const berth_shortage* shortage) {
     return false;
 }
 
+static void expect_failures(const scarcity_kit* kit, uint64_t count) {
+    berth_memory_stats stats;
+    assert_ok(berth_runtime_query_memory(kit->exec.runtime, &stats));
+    assert_int_equal(stats.failures, count);
+}
+
 static void set(scarcity_kit* kit, berth_out_of_memory_callback callback) {
     assert_ok(berth_runtime_set_out_of_memory_callback(kit->exec.runtime, callback, kit));
 }
@@ -96,6 +102,7 @@ static void a_callback_that_frees_a_cache_saves_the_op(void** state) {
     assert_non_null(large);
     assert_context_ok(kit.exec.ctx);
     assert_int_equal(kit.calls, 3);
+    expect_failures(&kit, 0);
     assert_true(kit.wanted_bytes > 0 && kit.wanted_bytes <= 6 * MIB);
     berth_release(large);
     close_kit(&kit);
@@ -125,11 +132,13 @@ static void a_callback_that_never_helps_is_called_a_bounded_number_of_times(void
     assert_null(take(kit.exec.ctx, 2 * MIB));
     assert_context_fails(kit.exec.ctx, BERTH_ERR_OUT_OF_MEMORY, "2.00 MiB needed");
     assert_int_equal(kit.calls, BERTH_SCARCITY_CALLS);
+    expect_failures(&kit, 1); // one request, however often it was made
     kit.answer = false;
     kit.calls = kit.last_attempt = 0;
     assert_null(take(kit.exec.ctx, 2 * MIB));
     assert_context_fails(kit.exec.ctx, BERTH_ERR_OUT_OF_MEMORY, "2.00 MiB needed");
     assert_int_equal(kit.calls, 1);
+    expect_failures(&kit, 2);
     close_kit(&kit);
 }
 
@@ -222,6 +231,7 @@ static void a_step_is_admitted_once_the_callback_has_made_room(void** state) {
     berth_step_reserve_extra(kit.exec.ctx, 3 * MIB);
     assert_ok(exec_kit_begin(kit.exec.ctx, "step", 4));
     assert_int_equal(kit.calls, 2);
+    expect_failures(&kit, 0);
     assert_string_equal(kit.call, "step_begin");
     assert_ok(berth_step_end(kit.exec.ctx));
     berth_memory_stats stats;

@@ -320,6 +320,12 @@ static void a_step_that_cannot_fit_is_refused_before_it_begins(void** state) {
     expect_chain(ctx, 1500);
 }
 
+static uint64_t promised_bytes(const exec_kit* kit) {
+    berth_memory_stats stats;
+    assert_ok(berth_runtime_query_memory(kit->runtime, &stats));
+    return stats.reserved_bytes;
+}
+
 static void declared_growth_is_part_of_the_need(void** state) {
     exec_kit* kit = *state;
     berth_context* ctx = kit->ctx;
@@ -332,13 +338,38 @@ static void declared_growth_is_part_of_the_need(void** state) {
     berth_step_reserve_extra(ctx, UINT64_MAX);
     assert_int_equal(exec_kit_begin(ctx, "chain", 3), BERTH_ERR_OUT_OF_MEMORY);
     berth_context_clear_error(ctx);
+    berth_step_cancel_extra(ctx);
     berth_step_reserve_extra(ctx, 4096);
     assert_ok(exec_kit_begin(ctx, "chain", 3));
-    assert_ok(berth_runtime_query_memory(kit->runtime, &stats));
-    assert_true(stats.reserved_bytes >= 4096);
+    assert_true(promised_bytes(kit) >= 4096);
     assert_ok(berth_step_end(ctx));
+    assert_int_equal(promised_bytes(kit), 0);
+}
+
+static void declared_growth_outlives_a_refused_begin_and_no_other_one(void** state) {
+    exec_kit* kit = *state;
+    berth_context* ctx = kit->ctx;
+    berth_memory_stats stats;
     assert_ok(berth_runtime_query_memory(kit->runtime, &stats));
-    assert_int_equal(stats.reserved_bytes, 0);
+    const int64_t half = (int64_t)(stats.capacity_bytes / 2);
+    berth_tensor* hoard = berth_empty(ctx, BERTH_U8, 1, &half);
+    assert_context_ok(ctx);
+    berth_step_reserve_extra(ctx, stats.capacity_bytes / 4 * 3);
+    assert_int_equal(exec_kit_begin(ctx, "chain", 3), BERTH_ERR_OUT_OF_MEMORY);
+    assert_int_equal(exec_kit_begin(ctx, "chain", 3), BERTH_ERR_STATE); // the error sticks
+    berth_context_clear_error(ctx);
+    assert_int_equal(exec_kit_begin(ctx, NULL, 3), BERTH_ERR_INVALID_ARGUMENT);
+    berth_context_clear_error(ctx);
+    berth_release(hoard);
+    assert_ok(exec_kit_begin(ctx, "chain", 3));
+    assert_true(promised_bytes(kit) >= stats.capacity_bytes / 4 * 3);
+    assert_ok(exec_kit_begin(ctx, "inner", 3));
+    assert_ok(berth_step_end(ctx));
+    assert_ok(berth_step_end(ctx));
+    assert_ok(exec_kit_begin(ctx, "chain", 3));
+    assert_int_equal(promised_bytes(kit), 0);
+    assert_ok(berth_step_end(ctx));
+    berth_step_cancel_extra(NULL);
 }
 
 static void warming_populates_the_frame_before_the_run(void** state) {
@@ -472,6 +503,7 @@ int main(void) {
         EXEC_KIT_ON_BOTH(a_second_path_makes_the_estimate_a_bound),
         EXEC_KIT_ON_BOTH(a_step_that_cannot_fit_is_refused_before_it_begins),
         EXEC_KIT_ON_BOTH(declared_growth_is_part_of_the_need),
+        EXEC_KIT_ON_BOTH(declared_growth_outlives_a_refused_begin_and_no_other_one),
         cmocka_unit_test_setup_teardown(
             warming_populates_the_frame_before_the_run, exec_kit_set_up_cpu, exec_kit_tear_down),
         EXEC_KIT_ON_BOTH(a_released_context_discards_its_open_steps),

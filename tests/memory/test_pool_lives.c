@@ -12,14 +12,17 @@
 
 typedef struct lives_kit {
     memory_kit base;
+    berth_tenant tenant;
     berth_pool* pool;
 } lives_kit;
 
 static void open_kit(void** state, const berth_sim_options* options) {
     lives_kit* kit = calloc(1, sizeof *kit);
     memory_kit_init(&kit->base, options);
+    berth_store_add_tenant(kit->base.store, &kit->tenant);
     assert_ok(berth_pool_create(&(berth_pool_config){.host = kit->base.host,
                                                      .store = kit->base.store,
+                                                     .tenant = &kit->tenant,
                                                      .stream = kit->base.stream},
                                 &kit->pool));
     *state = kit;
@@ -43,6 +46,7 @@ static int teardown(void** state) {
     lives_kit* kit = *state;
     assert_true(berth_pool_is_valid(kit->pool));
     berth_pool_destroy(kit->pool);
+    berth_store_remove_tenant(kit->base.store, &kit->tenant);
     memory_kit_fini(&kit->base);
     free(kit);
     return 0;
@@ -270,6 +274,9 @@ static void growth_that_fails_falls_back_on_the_hole(void** state) {
         kit->pool, &(berth_pool_request){.size_bytes = 27 * G / 2, .site = 2}, &weight);
     berth_sim_fail(kit->base.device, BERTH_SIM_MAP, 0);
     assert_ok(status);
+    // nobody was refused anything
+    assert_int_equal(memory_kit_stats(&kit->base).failures, 0);
+    assert_int_equal(berth_store_query_tenant(kit->base.store, &kit->tenant).refusals, 0);
     berth_pool_give(kit->pool, &weight);
     for (size_t i = 0; i < 2; i++)
         berth_pool_give(kit->pool, &walls[i]);
