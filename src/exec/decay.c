@@ -14,6 +14,8 @@ enum {
 
 #define LEAST_EPOCH_NS UINT64_C(1000000)
 #define PART_BYTES (UINT64_C(16) << 20) ///< of one context, given back at a time
+/// A visit that takes longer has called a program that waits for whoever waits here, perhaps.
+#define HOLD_WAIT_NS UINT64_C(1000000000)
 #define PART_PAUSE_NS UINT64_C(1000000) ///< after it, so that whoever waits comes first
 
 uint64_t berth_decay_epoch_ns(const berth_runtime* runtime) {
@@ -34,28 +36,70 @@ void berth_decay_fini(berth_decay* decay) {
     if (decay->has_visit_ended) berth_cond_fini(&decay->visit_ended);
 }
 
+/// The runtime that this thread's pass is of; NULL outside of passes. What is called in a pass may
+/// call back into the program, and that berth_trim.
+static _Thread_local const berth_runtime* passing;
+
 /// The context after `context` (NULL: the first), marked as visited; unmarks `context`.
 static berth_context* visit_next(berth_runtime* runtime, berth_context* context) {
+    berth_decay* decay = &runtime->decay;
     berth_mutex_lock(&runtime->lock);
     berth_context* next = context != NULL ? context->next : runtime->first_context;
     if (context != NULL) {
         context->is_visited = false;
-        berth_cond_broadcast(&runtime->decay.visit_ended);
+        --decay->visits;
+        berth_cond_broadcast(&decay->visit_ended);
     }
-    if (next != NULL) next->is_visited = true;
+    if (next != NULL && decay->holds > 0) {
+        decay->was_held = true;
+        next = NULL;
+    }
+    if (next != NULL) {
+        next->is_visited = true;
+        ++decay->visits;
+    }
     berth_mutex_unlock(&runtime->lock);
     return next;
 }
 
+/// True if contexts have been left out since the last time.
+static bool was_held(berth_runtime* runtime) {
+    berth_mutex_lock(&runtime->lock);
+    const bool held = runtime->decay.was_held;
+    runtime->decay.was_held = false;
+    berth_mutex_unlock(&runtime->lock);
+    return held;
+}
+
 uint64_t berth_decay_pass(berth_runtime* runtime) {
     berth_keep_outlook outlook = BERTH_KEEP_SETTLED;
+    passing = runtime;
     for (berth_context* c = visit_next(runtime, NULL); c != NULL; c = visit_next(runtime, c)) {
         const berth_keep_outlook its = berth_context_age(c, PART_BYTES);
         if (its > outlook) outlook = its;
     }
+    passing = NULL;
+    if (was_held(runtime) && outlook == BERTH_KEEP_SETTLED) outlook = BERTH_KEEP_AGEING;
     const uint64_t epoch = berth_decay_epoch_ns(runtime);
     if (outlook == BERTH_KEEP_MORE) return PART_PAUSE_NS;
     return outlook == BERTH_KEEP_AGEING ? epoch : EPOCHS_SETTLED * epoch;
+}
+
+void berth_decay_hold(berth_runtime* runtime) {
+    berth_decay* decay = &runtime->decay;
+    const uint32_t own = passing == runtime ? 1 : 0;
+    berth_mutex_lock(&runtime->lock);
+    ++decay->holds;
+    while (decay->visits > own &&
+           berth_cond_wait_for(&decay->visit_ended, &runtime->lock, HOLD_WAIT_NS)) {
+    }
+    berth_mutex_unlock(&runtime->lock);
+}
+
+void berth_decay_unhold(berth_runtime* runtime) {
+    berth_mutex_lock(&runtime->lock);
+    --runtime->decay.holds;
+    berth_mutex_unlock(&runtime->lock);
 }
 
 /// Does not stand back: it holds locks, for some microseconds, that others may come to want.

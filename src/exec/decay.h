@@ -21,6 +21,13 @@ void berth_decay_start(berth_runtime* runtime);
 /// Ends and joins it; no context is left.
 void berth_decay_stop(berth_runtime* runtime);
 
+/// Lets no visit of a context begin until unhold, and waits for those under way, as long as they
+/// take usually: so that the caller finds memory as if there were no thread. Holds add up. The
+/// runtime's lock is free.
+void berth_decay_hold(berth_runtime* runtime);
+/// Lets memory age again.
+void berth_decay_unhold(berth_runtime* runtime);
+
 /// Lets the memory of all contexts age up to now, in parts; returns for how long nothing more will
 /// have to be done. What the thread calls; tests do with a clock of their own.
 uint64_t berth_decay_pass(berth_runtime* runtime);

@@ -137,6 +137,9 @@ typedef struct berth_decay {
     bool was_tried; ///< to start it
     bool has_thread;
     bool is_ending;
+    uint32_t visits; ///< under way
+    uint32_t holds;  ///< of those who want none to begin
+    bool was_held;   ///< the pass under way has left contexts out
 } berth_decay;
 
 /// Buckets set for a step that has not been run (exec/bucket_settings.h).

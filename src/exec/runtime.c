@@ -380,6 +380,7 @@ berth_status berth_trim(berth_runtime* runtime,
     berth_store_query_stats(runtime->store, &stats);
     const uint64_t before_bytes = stats.mapped_bytes;
     berth_rest rest = {0};
+    berth_decay_hold(runtime);
     for (berth_context* c = pin_next(runtime, NULL); c != NULL; c = pin_next(runtime, c)) {
         (void)berth_pool_trim(c->home.pool, keep_bytes, false);
         (void)berth_arena_release_idle(c->home.arena, keep_bytes, UINT64_MAX, true);
@@ -391,6 +392,7 @@ berth_status berth_trim(berth_runtime* runtime,
         berth_store_query_stats(runtime->store, &stats);
         *out_result = sum_up(&stats, before_bytes, &rest);
     }
+    berth_decay_unhold(runtime);
     berth_alarm_tell(runtime);
     return BERTH_OK;
 }

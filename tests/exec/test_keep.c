@@ -225,6 +225,57 @@ static void contexts_end_while_their_memory_ages(void** state) {
     berth_thread_join(&thread);
 }
 
+static void a_trim_finds_idle_memory_that_is_just_ageing(void** state) {
+    keep_kit* kit = *state;
+    kit->count /= 8;
+    ager other = {.runtime = kit->exec.runtime};
+    berth_thread thread;
+    assert_ok(berth_thread_start(&thread, "ager", age_until_over, &other));
+    uint64_t busy_bytes = 0, left_bytes = 0;
+    for (int i = 0; i < 60; i++) {
+        step(kit);
+        load(kit);
+        const int64_t few = 1000; // its slot is in the front
+        berth_release(berth_ones(kit->exec.ctx, BERTH_F32, 1, &few));
+        assert_ok(berth_context_synchronize(kit->exec.ctx));
+        berth_trim_result result;
+        assert_ok(berth_trim(kit->exec.runtime, 0, &result));
+        busy_bytes += result.busy_bytes;
+        left_bytes += mapped(kit);
+    }
+    atomic_store(&other.is_over, true);
+    berth_thread_join(&thread);
+    assert_int_equal(busy_bytes, 0);
+    assert_int_equal(left_bytes, 0);
+    assert_int_equal(kit->exec.runtime->decay.holds, 0);
+    sleep_for(kit, DECAY_MS * MS); // passes go on
+    assert_int_equal(kit->exec.runtime->decay.visits, 0);
+}
+
+static berth_runtime* trimmed_by_clock;
+
+/// A clock whose reader trims, as the program may where a pass calls it.
+static uint64_t trimming(void* self) {
+    berth_runtime* runtime = trimmed_by_clock;
+    trimmed_by_clock = NULL;
+    if (runtime != NULL) assert_ok(berth_trim(runtime, 0, self));
+    return atomic_load(&time_ns);
+}
+
+static void a_trim_inside_a_pass_does_not_wait_for_it(void** state) {
+    const keep_kit* kit = *state;
+    step(kit);
+    berth_trim_result result = {0};
+    const berth_clock_source trims = {trimming, &result};
+    trimmed_by_clock = kit->exec.runtime;
+    berth_clock_set_source(&trims);
+    (void)berth_decay_pass(kit->exec.runtime);
+    berth_clock_set_source(&source);
+    assert_true(result.released_bytes > 0);
+    assert_int_equal(mapped(kit), 0);
+    assert_int_equal(kit->exec.runtime->decay.visits, 0);
+}
+
 enum { SCATTERED = 960, SURVIVORS_SHARE = 12 };
 
 static void survivors_that_lie_scattered_are_gathered(void** state) {
@@ -475,6 +526,51 @@ static void the_thread_begins_with_the_first_context_and_ends_with_the_runtime(v
     berth_context_release(second); // with it the runtime; it would hang if nobody were woken
 }
 
+static char logged[512];
+
+static void collect(void* self, berth_log_level level, const char* line) {
+    (void)self;
+    (void)level;
+    (void)snprintf(logged, sizeof logged, "%s", line);
+}
+
+static void without_a_thread_that_cannot_be_started_steps_ends_do_its_work(void** state) {
+    (void)state;
+    keep_kit kit = {.count = LARGE_COUNT};
+    atomic_store(&time_ns, 1000 * DECAY_MS * MS);
+    berth_clock_set_source(&source);
+    berth_log_set_callback(collect, NULL);
+    logged[0] = '\0';
+    pthread_attr_t usual, absurd; // no address space has room for such a stack
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_getattr_default_np(&absurd), 0);
+    assert_int_equal(pthread_attr_setstacksize(&absurd, (size_t)1 << 52), 0);
+    assert_int_equal(pthread_setattr_default_np(&absurd), 0);
+    const berth_option_setting settings[] = {
+        {"threads", "1"}, {"decay_ms", "3600000"}, {"log", "warn"}};
+    const berth_status status = exec_kit_open(&kit.exec, NULL, settings, 3);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    assert_ok(status);
+    assert_non_null(strstr(logged, "there is no thread for it: thread berth-decay"));
+    assert_false(kit.exec.runtime->decay.has_thread);
+    step(&kit);
+    assert_true(mapped(&kit) > 0);
+    for (int i = 0; i < 42; i++) {
+        advance(DECAY_MS * MS / 40);
+        assert_ok(exec_kit_begin(kit.exec.ctx, "other", 1));
+        assert_ok(berth_step_end(kit.exec.ctx));
+    }
+    assert_int_equal(mapped(&kit), 0);
+    logged[0] = '\0'; // it is reported once
+    berth_context* second;
+    assert_ok(berth_context_create(kit.exec.runtime, &second));
+    berth_context_release(second);
+    assert_string_equal(logged, "");
+    exec_kit_close(&kit.exec);
+    berth_log_set_callback(NULL, NULL);
+    berth_clock_set_source(NULL);
+}
+
 #define ON_BOTH(test)                                                                              \
     {"cpu: " #test, test, set_up_cpu, tear_down, NULL}, {                                          \
         "sim: " #test, test, set_up_sim, tear_down, NULL                                           \
@@ -492,6 +588,8 @@ int main(void) {
         ON_BOTH(survivors_that_lie_scattered_are_gathered),
         ON_BOTH(values_are_read_right_while_they_are_gathered),
         ON_BOTH(contexts_end_while_their_memory_ages),
+        ON_BOTH(a_trim_finds_idle_memory_that_is_just_ageing),
+        ON_BOTH(a_trim_inside_a_pass_does_not_wait_for_it),
         WITH(set_up_ahead, what_was_preallocated_does_not_age),
         WITH(set_up_cpu, objects_of_tensors_that_are_gone_are_given_up),
         WITH(set_up_cpu, objects_are_given_up_while_others_are_made),
@@ -506,6 +604,7 @@ int main(void) {
         WITH(set_up_sim, without_a_thread_steps_ends_let_memory_age),
         cmocka_unit_test(a_thread_gives_memory_back_while_the_program_sleeps),
         cmocka_unit_test(the_thread_begins_with_the_first_context_and_ends_with_the_runtime),
+        cmocka_unit_test(without_a_thread_that_cannot_be_started_steps_ends_do_its_work),
         WITH(set_up_sim, failing_to_give_memory_back_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
