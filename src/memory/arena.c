@@ -157,11 +157,14 @@ uint64_t berth_arena_release_idle(berth_arena* arena,
         berth_mutex_lock(arena->lock);
     else if (!berth_mutex_try_lock(arena->lock))
         return 0;
+    berth_unmapping unmapping;
+    berth_store_begin_unmap(arena->account.store, &unmapping);
     uint64_t given = sweep_old(arena, limit_bytes, false);
     if (given < limit_bytes && arena->current != NULL) {
         const uint64_t spared = arena->floor > keep_bytes ? arena->floor : keep_bytes;
         given += sweep(arena, arena->current, idle_from(arena, spared), limit_bytes - given, false);
     }
+    berth_store_end_unmap(arena->account.store, &unmapping);
     berth_mutex_unlock(arena->lock);
     return given;
 }

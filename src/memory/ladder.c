@@ -72,6 +72,26 @@ void berth_store_climb(berth_store* store, const berth_ask* ask, berth_climb* cl
     }
 }
 
+/// Whether any of the first `number` unmaps is still under way.
+static bool is_unmapping(const berth_store* store, uint64_t number) {
+    for (const berth_unmapping* at = store->unmappings; at != NULL; at = at->next) {
+        if (at->number <= number) return true;
+    }
+    return false;
+}
+
+/// What is missing once other threads have given back what they are just giving back; they wait for
+/// nobody who waits here. Locked before and after.
+static berth_lack wait_for_unmaps(berth_store* store, const berth_ask* ask, uint64_t given_bytes) {
+    const uint64_t begun = store->unmaps;
+    berth_lack lack = berth_store_query_lack(store, ask, given_bytes);
+    while (!berth_lack_is_none(&lack) && is_unmapping(store, begun)) {
+        berth_cond_wait(&store->unmapped, store->lock);
+        lack = berth_store_query_lack(store, ask, given_bytes);
+    }
+    return lack;
+}
+
 berth_status berth_store_find(berth_store* store, const berth_ask* ask) {
     berth_climb climb = {0};
     berth_lack lack = berth_store_query_lack(store, ask, 0);
@@ -79,7 +99,7 @@ berth_status berth_store_find(berth_store* store, const berth_ask* ask) {
     const bool is_possible = berth_store_is_possible(store, ask);
     if (is_possible) {
         berth_store_climb(store, ask, &climb);
-        lack = berth_store_query_lack(store, ask, climb.given_bytes);
+        lack = wait_for_unmaps(store, ask, climb.given_bytes);
         if (berth_lack_is_none(&lack)) return BERTH_OK;
     }
     store->stats.failures++;

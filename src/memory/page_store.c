@@ -39,10 +39,14 @@ berth_status berth_store_create(const berth_host* host,
     berth_status status = berth_mutex_init(&store->mutex);
     if (status != BERTH_OK) goto fail_lock;
     status = berth_cond_init(&store->place_left);
-    if (status != BERTH_OK) goto fail_cond;
+    if (status != BERTH_OK) goto fail_place_left;
+    status = berth_cond_init(&store->unmapped);
+    if (status != BERTH_OK) goto fail_unmapped;
     *out_store = store;
     return BERTH_OK;
-fail_cond:
+fail_unmapped:
+    berth_cond_fini(&store->place_left);
+fail_place_left:
     berth_mutex_fini(&store->mutex);
 fail_lock:
     berth_host_free(host, store);
@@ -54,6 +58,7 @@ void berth_store_destroy(berth_store* store) {
     BERTH_CHECK(2, store->reclaimers == NULL && store->climbers == NULL);
     BERTH_CHECK(2, store->stats.reserved_bytes == 0 && store->tenant_count == 0);
     berth_page_ahead_fini(&store->ahead);
+    berth_cond_fini(&store->unmapped);
     berth_cond_fini(&store->place_left);
     berth_mutex_fini(&store->mutex);
     berth_host_free(store->host, store);
@@ -342,6 +347,24 @@ berth_status berth_store_unmap(berth_account account,
                                uint64_t offset,
                                uint64_t size) {
     return berth_store_unmap_into(account, NULL, NULL, space, offset, size);
+}
+
+void berth_store_begin_unmap(berth_store* store, berth_unmapping* unmapping) {
+    berth_mutex_lock(store->lock);
+    unmapping->number = ++store->unmaps;
+    unmapping->next = store->unmappings;
+    store->unmappings = unmapping;
+    berth_mutex_unlock(store->lock);
+}
+
+void berth_store_end_unmap(berth_store* store, berth_unmapping* unmapping) {
+    berth_mutex_lock(store->lock);
+    berth_unmapping** link = &store->unmappings;
+    while (*link != unmapping)
+        link = &(*link)->next;
+    *link = unmapping->next;
+    berth_cond_broadcast(&store->unmapped);
+    berth_mutex_unlock(store->lock);
 }
 
 void berth_store_query_stats(const berth_store* store, berth_store_stats* out_stats) {

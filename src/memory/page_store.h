@@ -164,6 +164,20 @@ BERTH_NODISCARD berth_status berth_store_unmap(berth_account account,
                                                uint64_t offset,
                                                uint64_t size);
 
+/// Granules that are being given back; lives on the stack of whoever does that.
+typedef struct berth_unmapping {
+    struct berth_unmapping* next; ///< the store's
+    uint64_t number;              ///< the store's
+} berth_unmapping;
+
+/// Tells that granules are about to be unmapped, from the moment on that their owner has taken them
+/// out of its own books: whoever is short of memory waits for the end, instead of being refused.
+/// Between both calls the caller waits for the device and the locks of the store and of its own
+/// books alone.
+void berth_store_begin_unmap(berth_store* store, berth_unmapping* unmapping);
+/// Tells that they have been unmapped, or could not be.
+void berth_store_end_unmap(berth_store* store, berth_unmapping* unmapping);
+
 /// The most bytes that the account could map now without the ladder.
 uint64_t berth_store_query_room(berth_account account);
 void berth_store_query_stats(const berth_store* store, berth_store_stats* out_stats);

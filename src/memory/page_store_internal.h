@@ -18,6 +18,7 @@ struct berth_store {
     berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const store
     berth_mutex mutex;
     berth_cond place_left; ///< a reclaim call has returned
+    berth_cond unmapped;   ///< an unmap has ended
     const berth_host* host;
     berth_device* device;
     berth_reclaimer* reclaimers; ///< ascending rung, then id
@@ -26,9 +27,11 @@ struct berth_store {
     berth_store_stats stats;
     uint64_t tenant_count;
     berth_watermarks marks;
-    uint64_t floor_bytes;   ///< so much stays mapped in all
-    uint64_t leaving_bytes; ///< on their way to the system
-    berth_page_ahead ahead; ///< its own lock; what the books count as AHEAD is there
+    uint64_t floor_bytes;        ///< so much stays mapped in all
+    uint64_t leaving_bytes;      ///< on their way to the system
+    uint64_t unmaps;             ///< begun so far
+    berth_unmapping* unmappings; ///< under way, the latest first
+    berth_page_ahead ahead;      ///< its own lock; what the books count as AHEAD is there
 };
 
 /// One request that may have to climb.

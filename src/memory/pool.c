@@ -56,15 +56,11 @@ static bool is_climbers(const berth_pool* pool, const berth_tenant* climber) {
 }
 
 /// Gives back what is idle for the pool's own tenant, to which it is not lost while somebody has
-/// the lock, or is giving it back: such threads wait for nobody who climbs.
+/// the lock: such threads wait for nobody who climbs.
 static uint64_t release_for_own(berth_pool* pool, uint64_t wanted_bytes) {
     berth_mutex_lock(pool->lock);
-    const uint64_t before = pool->mapped_bytes;
     berth_pool_put_in_order(pool, false);
-    (void)berth_pool_release_pages(pool, 0, wanted_bytes, false);
-    while (pool->leave_count > 0 && before - pool->mapped_bytes < wanted_bytes)
-        berth_cond_wait(&pool->left, pool->lock);
-    const uint64_t given = before - pool->mapped_bytes;
+    const uint64_t given = berth_pool_release_pages(pool, 0, wanted_bytes, false);
     berth_mutex_unlock(pool->lock);
     return given;
 }
@@ -164,13 +160,9 @@ berth_status berth_pool_create(const berth_pool_config* config, berth_pool** out
     status = berth_mutex_init(&pool->mutex);
     if (status != BERTH_OK) goto fail;
     pool->lock = &pool->mutex;
-    status = berth_cond_init(&pool->left);
-    if (status != BERTH_OK) goto fail_cond;
     join_ladder(pool, config->tenant);
     *out_pool = pool;
     return BERTH_OK;
-fail_cond:
-    berth_mutex_fini(&pool->mutex);
 fail:
     berth_sites_fini(&pool->sites);
     berth_host_free(host, pool);
@@ -202,7 +194,6 @@ void berth_pool_destroy(berth_pool* pool) {
     berth_slabs_fini(&pool->slabs);
     berth_extents_fini(&pool->extents);
     berth_sites_fini(&pool->sites);
-    berth_cond_fini(&pool->left);
     berth_mutex_fini(&pool->mutex);
     berth_host_free(pool->host, pool);
 }

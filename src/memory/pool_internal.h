@@ -35,8 +35,6 @@ BERTH_VEC_DEFINE(berth_pool_region_vec, berth_pool_region);
 struct berth_pool {
     berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const pool
     berth_mutex mutex;
-    berth_cond left;      ///< what was leaving has gone, or stays
-    uint32_t leave_count; ///< extents that threads are giving back to the store now
     const berth_host* host;
     berth_account account; ///< of its granules
     berth_stream* stream;

@@ -315,7 +315,8 @@ berth_status berth_pool_grow(berth_pool* pool,
 static bool unmap_extent(berth_pool* pool, berth_extent_id id, uint64_t visit) {
     const berth_extent extent = *berth_extents_at(&pool->extents, id);
     berth_space* space = space_of(pool, &extent);
-    pool->leave_count++;
+    berth_unmapping unmapping;
+    berth_store_begin_unmap(pool->account.store, &unmapping);
     berth_mutex_unlock(pool->lock);
     berth_status status = BERTH_OK;
     if (pool->is_async) status = berth_stream_wait(pool->stream, extent.ticket);
@@ -324,9 +325,8 @@ static bool unmap_extent(berth_pool* pool, berth_extent_id id, uint64_t visit) {
         status =
             berth_store_unmap(pool->account, space, offset_in(space, extent.start), extent.size);
     }
+    berth_store_end_unmap(pool->account.store, &unmapping);
     berth_mutex_lock(pool->lock);
-    pool->leave_count--;
-    berth_cond_broadcast(&pool->left);
     if (status == BERTH_OK) {
         pool->mapped_bytes -= extent.size;
         berth_extents_set(&pool->extents, id, BERTH_EXTENT_HOLE, 0);

@@ -2,7 +2,10 @@
 // Tenants of the page store: quotas bound them, shares are kept for them, the ladder respects both.
 #include "memory_kit.h"
 
-#include "memory/ladder.h"
+#include <pthread.h>
+#include <sched.h>
+
+#include "memory/page_store_internal.h"
 
 #define G KIT_GRANULE
 
@@ -135,6 +138,61 @@ static void a_share_is_not_backed_by_what_its_tenant_gives_up_meanwhile(void** s
     berth_store_unreserve(kit->base.store, &others);
 }
 
+/// A thread that has taken a granule out of its books, and gives it back once somebody has climbed
+/// the ladder in vain.
+typedef struct leaver {
+    quota_kit* kit;
+    _Atomic bool has_begun;
+    _Atomic bool was_asked;
+} leaver;
+
+static uint64_t give_nothing(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    (void)climber;
+    (void)wanted_bytes;
+    atomic_store(&((leaver*)self)->was_asked, true);
+    return 0;
+}
+
+static bool is_climbing(berth_store* store) {
+    berth_mutex_lock(store->lock);
+    const bool is_under_way = store->climbers != NULL;
+    berth_mutex_unlock(store->lock);
+    return is_under_way;
+}
+
+static void* leave(void* opaque) {
+    leaver* self = opaque;
+    berth_store* store = self->kit->base.store;
+    berth_unmapping unmapping;
+    berth_store_begin_unmap(store, &unmapping);
+    atomic_store(&self->has_begun, true);
+    while (!atomic_load(&self->was_asked) || is_climbing(store))
+        sched_yield();
+    (void)!berth_store_unmap(account_of(self->kit, &self->kit->other), self->kit->space, 0, G);
+    berth_store_end_unmap(store, &unmapping);
+    return NULL;
+}
+
+static void whoever_is_short_waits_for_what_others_are_just_giving_back(void** state) {
+    quota_kit* kit = *state;
+    berth_store* store = kit->base.store;
+    leaver self = {.kit = kit};
+    berth_reclaimer place = {.rung = BERTH_RUNG_TRIM, .self = &self, .reclaim = give_nothing};
+    berth_store_add_reclaimer(store, &place);
+    assert_ok(berth_store_map(account_of(kit, &kit->other), NULL, kit->space, 0, KIT_CAPACITY));
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, leave, &self), 0);
+    while (!atomic_load(&self.has_begun))
+        sched_yield();
+    berth_reservation mine = {0};
+    const berth_status status = berth_store_reserve(account_of(kit, &kit->one), G, &mine);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(status, BERTH_OK);
+    berth_store_unreserve(store, &mine);
+    berth_store_remove_reclaimer(store, &place);
+    assert_ok(berth_store_unmap(account_of(kit, &kit->other), kit->space, G, KIT_CAPACITY - G));
+}
+
 static void the_ladder_takes_from_others_only_what_is_above_their_share(void** state) {
     quota_kit* kit = *state;
     kit->idle = KIT_GRANULES;
@@ -157,6 +215,7 @@ int main(void) {
         TEST(a_share_is_kept_whatever_others_ask_for),
         TEST(a_share_that_nobody_can_back_is_refused_and_changes_nothing),
         TEST(a_share_is_not_backed_by_what_its_tenant_gives_up_meanwhile),
+        TEST(whoever_is_short_waits_for_what_others_are_just_giving_back),
         TEST(the_ladder_takes_from_others_only_what_is_above_their_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
