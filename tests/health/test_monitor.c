@@ -3,11 +3,14 @@
 // pools make one.
 #include "memory/memory_kit.h"
 
+#include "health/compactor.h"
 #include "health/monitor.h"
+#include "kit/movers.h"
 #include "memory/pool_internal.h"
 
 #define HORIZON UINT64_C(64)
 #define BLOCKS 160u
+#define CROWD 2000u
 
 typedef struct watched {
     berth_pool* pool;
@@ -15,6 +18,8 @@ typedef struct watched {
     berth_block blocks[BLOCKS];
     bool is_out[BLOCKS];
 } watched;
+
+static mover_owner crowd[CROWD];
 
 static void watch(const memory_kit* kit, watched* w) {
     memset(w, 0, sizeof *w);
@@ -66,8 +71,8 @@ static uint64_t placeable_in(const berth_extent* extent, uint64_t size) {
     return start < end ? (end - start) / size * size : 0;
 }
 
-/// What a walk over every extent finds.
-static void compare_with_walk(const watched* w) {
+/// What a walk over every extent finds, where blocks of `requested` bytes are out.
+static void compare_figures(const watched* w, uint64_t requested) {
     const berth_health_stats stats = figures(w);
     uint64_t free_bytes = 0, used = 0, largest = 0;
     uint64_t placeable[3] = {0};
@@ -82,9 +87,6 @@ static void compare_with_walk(const watched* w) {
         for (int k = 0; k < 3; k++)
             placeable[k] += placeable_in(extent, sizes[k]);
     }
-    uint64_t requested = 0;
-    for (uint32_t i = 0; i < BLOCKS; i++)
-        requested += w->is_out[i] ? w->blocks[i].size_bytes : 0;
     assert_int_equal(stats.requested_bytes, requested);
     assert_int_equal(stats.reserved_bytes, used);
     assert_int_equal(stats.free_bytes, free_bytes);
@@ -104,6 +106,13 @@ static void compare_with_walk(const watched* w) {
     assert_true((double)stats.internal_ppm >= internal * 1e6 - 1);
     assert_true(stats.fi_ppm <= 1000000 && stats.fi_predicted_ppm <= 1000000);
     assert_true(stats.event_ppm <= 1000000);
+}
+
+static void compare_with_walk(const watched* w) {
+    uint64_t requested = 0;
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        requested += w->is_out[i] ? w->blocks[i].size_bytes : 0;
+    compare_figures(w, requested);
 }
 
 static void figures_agree_with_a_walk_over_random_pools(void** state) {
@@ -126,6 +135,55 @@ static void figures_agree_with_a_walk_over_random_pools(void** state) {
         }
         stop(&w);
     }
+}
+
+/// One of 10,000 operations on a crowd of blocks that can be moved; changes the bytes requested.
+static uint64_t change(const memory_kit* kit, watched* w, test_random* random, uint64_t requested) {
+    mover_owner* owner = &crowd[test_random_below(random, CROWD)];
+    if (owner->is_out) {
+        requested -= owner->block.size_bytes;
+        mover_give(w->pool, owner);
+        return requested;
+    }
+    const uint64_t shift = 8 + test_random_below(random, 10);
+    const uint64_t size = 1 + test_random_below(random, UINT64_C(1) << shift);
+    const berth_status status = mover_take(w->pool, kit->stream, owner, size, (unsigned char)shift);
+    return status == BERTH_OK ? requested + size : requested;
+}
+
+static void figures_of_a_crowd_agree_while_it_is_moved_and_trimmed(void** state) {
+    (void)state;
+    memory_kit kit;
+    memory_kit_init(
+        &kit,
+        &(berth_sim_options){.capacity_bytes = 256 * KIT_GRANULE, .granule_bytes = KIT_GRANULE});
+    const berth_compact_budget budget = {.bytes = KIT_GRANULE, .ns = UINT64_MAX / 2};
+    watched w;
+    berth_compactor compactor;
+    watch(&kit, &w);
+    berth_compactor_init(&compactor, kit.host, w.pool);
+    test_random random = test_random_make(5);
+    uint64_t requested = 0, blocks = 0;
+    for (uint32_t turn = 1; turn <= 10000; turn++) {
+        requested = change(&kit, &w, &random, requested);
+        if (test_random_one_in(&random, 20)) (void)berth_compactor_tidy(&compactor, &budget);
+        if (test_random_one_in(&random, 400)) berth_pool_trim(w.pool, 8 * KIT_GRANULE, true);
+        if (turn % 50 != 0) continue;
+        compare_figures(&w, requested);
+        assert_true(berth_pool_is_valid(w.pool));
+    }
+    assert_true(compactor.stats.moved_blocks > 100);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        if (!crowd[i].is_out) continue;
+        mover_check(&crowd[i]);
+        mover_give(w.pool, &crowd[i]);
+        blocks++;
+    }
+    assert_true(blocks > 500);
+    compare_figures(&w, 0);
+    berth_compactor_fini(&compactor);
+    stop(&w);
+    memory_kit_fini(&kit);
 }
 
 static void an_empty_pool_is_in_good_health(void** state) {
@@ -304,6 +362,7 @@ static void a_monitor_without_host_memory_is_refused(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(figures_agree_with_a_walk_over_random_pools),
+        cmocka_unit_test(figures_of_a_crowd_agree_while_it_is_moved_and_trimmed),
         TEST(an_empty_pool_is_in_good_health),
         TEST(the_index_is_high_while_no_granule_is_whole),
         TEST(samples_are_kept_in_a_bounded_ring),
