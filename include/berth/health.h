@@ -57,7 +57,14 @@ extern "C" {
     X(wanted_for_forecast, "...: a failure, a move or a high index was foretold")                  \
     X(wanted_for_moves,   "...: more and more requests needed moves")                              \
     X(wanted_for_failing, "...: a request failed though enough was free")                          \
-    X(wanted_for_idle,    "...: the program was idle and there was something to gain")
+    X(wanted_for_idle,    "...: the program was idle and there was something to gain")              \
+    X(compact_slices,     "slices of compaction so far")                                           \
+    X(compact_moved_bytes, "bytes of tensors that they moved")                                     \
+    X(compact_moved_blocks, "tensors that they moved")                                             \
+    X(compact_emptied_bytes, "granules that they emptied")                                         \
+    X(compact_refused,    "granules that could not be emptied though that was tried")              \
+    X(compact_p99_ns,     "time that 99 of 100 slices took at most, to a factor of two")           \
+    X(compact_max_ns,     "time that the longest slice took")
 // clang-format on
 
 /// The figures of BERTH_HEALTH_STATS_MAP.

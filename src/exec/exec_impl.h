@@ -209,6 +209,7 @@ struct berth_context {
     berth_step_entry* recent_step;
     uint64_t extra_bytes;          ///< declared for the next step
     berth_compactor compactor;     ///< of the pool
+    berth_compact_stats compacted; ///< what it has done; guarded by the runtime's lock
     berth_reclaimer room_maker;    ///< the compactor's place on the ladder
     berth_reclaimer release_place; ///< on the ladder, for pending releases
     uint64_t seen_refusals;        ///< by the store, that are known of

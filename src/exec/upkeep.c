@@ -11,11 +11,12 @@
 /// least two granules.
 enum { WORTH_SHARE = 16, WORTH_GRANULES = 2 };
 
-/// Hands what the compactor has counted to the runtime.
+/// Hands what the compactor has counted to the runtime and to the context.
 static void report(berth_context* context) {
     berth_runtime* runtime = context->runtime;
     berth_mutex_lock(&runtime->lock);
     berth_compact_stats_add(&runtime->compact_stats, &context->compactor.stats);
+    berth_compact_stats_add(&context->compacted, &context->compactor.stats);
     berth_mutex_unlock(&runtime->lock);
     context->pass_bytes += context->compactor.stats.emptied_bytes;
     context->compactor.stats = (berth_compact_stats){0};

@@ -29,37 +29,44 @@ static void add_named(berth_text* text, const char* before, uint64_t bytes) {
     add_size(text, bytes);
 }
 
-/// Adds ": frames 2.00 MiB, pool 4.00 MiB" for the owners that hold something.
+/// Adds ": frames 2.00 MiB, pool 4.00 MiB of a quota of 8.00 MiB" for the owners that hold
+/// something.
 static void add_owners(berth_text* text, const berth_store_stats* stats) {
     const char* before = ":";
     for (int owner = 0; owner < BERTH_OWNER_COUNT; owner++) {
         if (stats->mapped_by_owner[owner] == 0) continue;
         berth_text_add(text, "%s ", before);
         add_named(text, owner_names[owner], stats->mapped_by_owner[owner]);
+        const uint64_t quota = stats->quota_by_owner[owner];
+        if (quota != BERTH_QUOTA_NONE) add_named(text, " of a quota of", quota);
         before = ",";
     }
 }
 
-/// Adds the quotas and shares that stand in the way.
-static void add_limits(berth_text* text,
-                       const berth_store_stats* stats,
-                       const berth_tenant* tenant,
-                       const berth_ask* ask) {
+/// Adds the quota of the request's owner if it stands in the way.
+static void add_owner_limit(berth_text* text,
+                            const berth_store_stats* stats,
+                            const berth_ask* ask) {
     const berth_owner owner = ask->account.owner;
     const uint64_t owned = stats->mapped_by_owner[owner] + stats->reserved_by_owner[owner];
     const uint64_t quota = stats->quota_by_owner[owner];
-    if (quota != BERTH_QUOTA_NONE && (owned > quota || ask->owner_bytes > quota - owned)) {
-        berth_text_add(text, ", quota of %s ", owner_names[owner]);
-        add_size(text, quota);
+    if (quota == BERTH_QUOTA_NONE || (owned <= quota && ask->owner_bytes <= quota - owned)) return;
+    berth_text_add(text, ", quota of %s ", owner_names[owner]);
+    add_size(text, quota);
+}
+
+/// Adds what a tenant may have and does, its quota first if that stands in the way.
+static void add_tenant(berth_text* text, const berth_tenant* tenant, const berth_ask* ask) {
+    const uint64_t quota = tenant->quota_bytes;
+    const uint64_t used = tenant->mapped_bytes + tenant->reserved_bytes;
+    if (quota != BERTH_QUOTA_NONE && (used > quota || ask->new_bytes > quota - used)) {
+        add_named(text, ", quota of this context", quota);
+        add_named(text, ", of which it uses", used);
+    } else if (quota != BERTH_QUOTA_NONE || tenant->share_bytes > 0) {
+        add_named(text, ", used by this context", used);
+        if (quota != BERTH_QUOTA_NONE) add_named(text, " of a quota of", quota);
     }
-    if (tenant != NULL && tenant->quota_bytes != BERTH_QUOTA_NONE) {
-        const uint64_t used = tenant->mapped_bytes + tenant->reserved_bytes;
-        if (used > tenant->quota_bytes || ask->new_bytes > tenant->quota_bytes - used) {
-            add_named(text, ", quota of this context", tenant->quota_bytes);
-            add_named(text, ", of which it uses", used);
-        }
-    }
-    if (stats->shares_bytes > 0) add_named(text, ", kept for contexts", stats->shares_bytes);
+    if (tenant->share_bytes > 0) add_named(text, ", its share", tenant->share_bytes);
 }
 
 static void add_rungs(berth_text* text, const berth_climb* climb) {
@@ -76,7 +83,7 @@ berth_status berth_store_report_shortage(const berth_store_stats* stats,
                                          const berth_tenant* tenant,
                                          const berth_ask* ask,
                                          const berth_climb* climb) {
-    char buffer[480];
+    char buffer[640];
     berth_text text = {.buffer = buffer, .size = sizeof buffer};
     add_size(&text, ask->bytes);
     berth_text_add(&text, " needed (%" PRIu64 " bytes)", ask->bytes);
@@ -86,7 +93,9 @@ berth_status berth_store_report_shortage(const berth_store_stats* stats,
     add_owners(&text, stats);
     add_named(&text, ", promised", stats->reserved_bytes);
     add_named(&text, ", unused", berth_store_free_bytes(stats));
-    add_limits(&text, stats, tenant, ask);
+    add_owner_limit(&text, stats, ask);
+    if (tenant != NULL) add_tenant(&text, tenant, ask);
+    if (stats->shares_bytes > 0) add_named(&text, ", kept for contexts", stats->shares_bytes);
     add_rungs(&text, climb);
     return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "%s", buffer);
 }

@@ -44,6 +44,52 @@ static void a_runtime_adds_its_contexts_up(void** state) {
     berth_context_release(other);
 }
 
+/// Leaves holes among tensors of `ctx` and has compaction fill them.
+static void scatter_and_tidy(berth_context* ctx) {
+    berth_tensor* tensors[32];
+    for (size_t i = 0; i < 32; i++)
+        tensors[i] = make(ctx, 5000);
+    for (size_t i = 0; i < 32; i += 2)
+        berth_release(tensors[i]);
+    for (int i = 0; i < 8; i++)
+        assert_ok(berth_idle(ctx, 1000000, NULL));
+    for (size_t i = 1; i < 32; i += 2)
+        berth_release(tensors[i]);
+}
+
+static void what_compaction_did_is_told_of_each_context(void** state) {
+    (void)state;
+    const berth_option_setting settings[] = {
+        {"device", "sim"}, {"threads", "1"}, {"compact", "always"}};
+    exec_kit kit;
+    assert_ok(exec_kit_open(&kit, NULL, settings, 3));
+    berth_context* other;
+    assert_ok(berth_context_create(kit.runtime, &other));
+    berth_health_stats one, two, both;
+    scatter_and_tidy(kit.ctx);
+    assert_ok(berth_context_query_health(other, &two));
+    assert_int_equal(two.compact_slices, 0);
+    scatter_and_tidy(other);
+    assert_ok(berth_context_query_health(kit.ctx, &one));
+    assert_ok(berth_context_query_health(other, &two));
+    assert_ok(berth_runtime_query_health(kit.runtime, &both));
+    assert_true(one.compact_slices > 0 && one.compact_moved_blocks > 0);
+    assert_true(one.compact_moved_bytes >= 20000 * one.compact_moved_blocks);
+    assert_true(one.compact_p99_ns > 0 && one.compact_p99_ns <= one.compact_max_ns);
+    assert_int_equal(both.compact_slices, one.compact_slices + two.compact_slices);
+    assert_int_equal(both.compact_moved_bytes, one.compact_moved_bytes + two.compact_moved_bytes);
+    assert_int_equal(both.compact_emptied_bytes,
+                     one.compact_emptied_bytes + two.compact_emptied_bytes);
+    assert_int_equal(both.compact_refused, one.compact_refused + two.compact_refused);
+    berth_memory_stats memory;
+    assert_ok(berth_runtime_query_memory(kit.runtime, &memory));
+    assert_int_equal(memory.compact_slices, both.compact_slices);
+    berth_context_release(other);
+    assert_ok(berth_runtime_query_health(kit.runtime, &both)); // of those that are alive
+    assert_int_equal(both.compact_slices, one.compact_slices);
+    exec_kit_close(&kit);
+}
+
 static void without_arguments_nothing_is_told(void** state) {
     exec_kit* kit = *state;
     berth_health_stats stats;
@@ -91,6 +137,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(figures_follow_tensors),
         TEST(a_runtime_adds_its_contexts_up),
+        cmocka_unit_test(what_compaction_did_is_told_of_each_context),
         TEST(without_arguments_nothing_is_told),
         cmocka_unit_test(the_systems_allocator_has_no_figures),
         TEST(a_forked_child_is_told_nothing),

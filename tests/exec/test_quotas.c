@@ -372,6 +372,25 @@ static void a_callback_may_raise_the_quota_that_a_request_ran_into(void** state)
     close_kit(&kit);
 }
 
+static void a_refusal_tells_quota_and_share_of_who_asked(void** state) {
+    (void)state;
+    quota_kit kit;
+    open_kit(&kit, NULL, 0);
+    assert_ok(berth_runtime_set_quota(kit.exec.runtime, BERTH_MEMORY_POOL, 14 * MIB));
+    assert_ok(berth_context_set_quota(kit.exec.ctx, 12 * MIB));
+    assert_ok(berth_context_set_share(kit.exec.ctx, 3 * MIB));
+    berth_tensor* x = take(kit.other, 7 * MIB);
+    berth_tensor* y = take(kit.exec.ctx, 2 * MIB);
+    expect_refused(kit.exec.ctx,
+                   9 * MIB,
+                   "pool 9.00 MiB of a quota of 14.00 MiB, promised 0 B, unused 7.00 MiB, quota of "
+                   "pool 14.00 MiB, used by this context 2.00 MiB of a quota of 12.00 MiB, its "
+                   "share 3.00 MiB, kept for contexts 1.00 MiB");
+    berth_release(x);
+    berth_release(y);
+    close_kit(&kit);
+}
+
 static void the_report_shows_quotas_and_shares(void** state) {
     (void)state;
     quota_kit kit;
@@ -516,6 +535,7 @@ int main(void) {
         cmocka_unit_test(a_frame_over_its_quota_is_refused_before_anything_runs),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(a_callback_may_raise_the_quota_that_a_request_ran_into),
+        cmocka_unit_test(a_refusal_tells_quota_and_share_of_who_asked),
         cmocka_unit_test(the_report_shows_quotas_and_shares),
         cmocka_unit_test(without_host_memory_a_context_with_a_share_leaves_nothing),
         cmocka_unit_test(whatever_call_of_the_device_fails_the_books_balance),
