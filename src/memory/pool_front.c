@@ -107,8 +107,8 @@ static void flush_chain(berth_pool* pool, uint16_t* head) {
 
 void berth_pool_flush_front_extents(berth_pool* pool) {
     berth_front* front = &pool->front;
-    for (uint32_t i = 0; i < BERTH_FRONT_CHAINS && front->extent_bytes > 0; i++)
-        flush_chain(pool, &front->chains[i]);
+    for (; front->filled != 0; front->filled &= front->filled - 1)
+        flush_chain(pool, &front->chains[__builtin_ctz(front->filled)]);
 }
 
 bool berth_pool_empty_front(berth_pool* pool) {
@@ -160,8 +160,9 @@ bool berth_pool_is_front_valid(const berth_pool* pool) {
     uint64_t bytes = 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < BERTH_FRONT_CHAINS; i++) {
+        const bool is_filled = (front->filled >> i & 1u) != 0;
         for (uint32_t n = front->chains[i]; n != 0; n = front->extents[n].next, count++) {
-            if (!is_extent_right(pool, &front->extents[n])) return false;
+            if (!is_filled || !is_extent_right(pool, &front->extents[n])) return false;
             bytes += front->extents[n].bytes;
         }
     }

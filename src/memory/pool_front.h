@@ -44,6 +44,7 @@ typedef struct berth_front {
     uint64_t limit_bytes;          ///< of all extents here, and once more of all slots
     _Atomic uint64_t extent_bytes; ///< in extents now
     _Atomic uint64_t slot_bytes;   ///< in slots now
+    uint32_t filled;               ///< a bit for each chain that may have an entry
     uint16_t unused;               ///< a chain of entries that hold nothing
     uint16_t chains[BERTH_FRONT_CHAINS];
     berth_front_extent extents[BERTH_FRONT_EXTENTS + 1]; ///< number 0 is none
@@ -92,9 +93,9 @@ static inline bool berth_front_give_slot(berth_front* front,
 }
 
 /// The chain of extents of `bytes` bytes.
-static inline uint16_t* berth_front_chain(berth_front* front, uint64_t bytes) {
+static inline uint32_t berth_front_chain_of(uint64_t bytes) {
     const uint64_t mixed = (bytes / BERTH_ALIGNMENT) * UINT64_C(0x9E3779B97F4A7C15);
-    return &front->chains[mixed >> 59];
+    return (uint32_t)(mixed >> 59);
 }
 
 static inline bool berth_front_is_like(const berth_front_extent* extent,
@@ -109,7 +110,7 @@ static inline bool berth_front_take_extent(berth_front* front,
                                            uint64_t bytes,
                                            berth_lifetime lifetime,
                                            berth_front_extent* out_extent) {
-    uint16_t* link = berth_front_chain(front, bytes);
+    uint16_t* link = &front->chains[berth_front_chain_of(bytes)];
     while (*link != 0 && !berth_front_is_like(&front->extents[*link], bytes, lifetime))
         link = &front->extents[*link].next;
     const uint16_t number = *link;
@@ -127,7 +128,9 @@ static inline bool berth_front_give_extent(berth_front* front, const berth_front
     const uint16_t number = front->unused;
     const uint64_t held = atomic_load_explicit(&front->extent_bytes, memory_order_relaxed);
     if (number == 0 || held + extent->bytes > front->limit_bytes) return false;
-    uint16_t* head = berth_front_chain(front, extent->bytes);
+    const uint32_t chain = berth_front_chain_of(extent->bytes);
+    uint16_t* head = &front->chains[chain];
+    front->filled |= UINT32_C(1) << chain;
     front->unused = front->extents[number].next;
     front->extents[number] = *extent;
     front->extents[number].next = *head;
