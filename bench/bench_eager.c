@@ -16,6 +16,7 @@
 #include "berth/trace.h"
 #include "kit/bench_data.h"
 #include "kit/fail.h"
+#include "kit/json_rows.h"
 #include "plan/byte_form.h"
 
 #define NONE SIZE_MAX
@@ -51,8 +52,7 @@ typedef struct row {
 } row;
 
 typedef struct bench {
-    FILE* json;
-    size_t row_count;
+    json_rows json;
 } bench;
 
 static void* zeroed(size_t count, size_t bytes) {
@@ -232,20 +232,14 @@ static void print_row(bench* b, const row* r) {
            ratio,
            r->result.proved ? "proved" : "open  ",
            r->cpu_s);
-    if (b->json != NULL)
-        fprintf(b->json,
-                "%s\n  {\"trace\": \"%s\", \"buffers\": %zu, \"predicted\": %zu, "
-                "\"predictable\": %zu, \"peak\": %" PRIu64 ", \"lower_bound\": %" PRIu64
-                ", \"cpu_s\": %.6f}",
-                b->row_count > 0 ? "," : "",
-                r->name,
-                r->buffers,
-                r->predicted,
-                r->predictable,
-                r->result.peak,
-                r->result.lower_bound,
-                r->cpu_s);
-    b->row_count++;
+    json_rows_begin(&b->json, "trace", r->name);
+    json_rows_count(&b->json, "buffers", r->buffers);
+    json_rows_count(&b->json, "predicted", r->predicted);
+    json_rows_count(&b->json, "predictable", r->predictable);
+    json_rows_count(&b->json, "peak", r->result.peak);
+    json_rows_count(&b->json, "lower_bound", r->result.lower_bound);
+    json_rows_number(&b->json, "cpu_s", r->cpu_s);
+    json_rows_end(&b->json);
 }
 
 /// The file's name without folder and suffix.
@@ -345,7 +339,7 @@ static void run_files(bench* b, char** arguments, size_t count) {
 }
 
 int main(int argc, char** argv) {
-    bench b = {.json = NULL};
+    bench b = {0};
     const char* json = NULL;
     if (argc >= 3 && strcmp(argv[argc - 2], "--json") == 0) {
         json = argv[argc - 1];
@@ -356,18 +350,11 @@ int main(int argc, char** argv) {
               stderr);
         return 2;
     }
-    if (json != NULL) {
-        b.json = fopen(json, "w");
-        if (b.json == NULL) bench_fail_for(json, "cannot be written");
-        fputc('[', b.json);
-    }
+    b.json = json_rows_open(json);
     if (argc == 1)
         run_default(&b);
     else
         run_files(&b, argv + 1, (size_t)(argc - 1) / 2);
-    if (b.json != NULL) {
-        fputs("\n]\n", b.json);
-        if (fclose(b.json) != 0) bench_fail_for(json, "writing failed");
-    }
+    json_rows_close(&b.json);
     return 0;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "forecast/load.h"
-#include "kit/fail.h"
+#include "kit/json_rows.h"
 
 #define HORIZON 32
 #define TAKES 40000
@@ -59,21 +59,18 @@ static void print_score(const char* name, const stand_score* score) {
     fflush(stdout);
 }
 
-static void write_rows(FILE* file, const char* name, const stand_score* score, bool is_last) {
+static void write_rows(json_rows* out, const char* name, const stand_score* score) {
     for (int k = 0; k < STAND_PREDICTORS; k++) {
         const stand_predictor at = (stand_predictor)k;
-        fprintf(file,
-                "  {\"stretch\":\"%s\",\"predictor\":\"%s\",\"events\":%llu,\"positives\":%llu,"
-                "\"predictions\":%llu,\"precision\":%.4f,\"recall\":%.4f,\"f1\":%.4f}%s\n",
-                name,
-                predictor_names[k],
-                (unsigned long long)score->events,
-                (unsigned long long)score->positives,
-                (unsigned long long)score->predictions,
-                stand_precision(score, at),
-                stand_recall(score, at),
-                stand_f1(score, at),
-                is_last && k + 1 == STAND_PREDICTORS ? "" : ",");
+        json_rows_begin(out, "stretch", name);
+        json_rows_text(out, "predictor", predictor_names[k]);
+        json_rows_count(out, "events", score->events);
+        json_rows_count(out, "positives", score->positives);
+        json_rows_count(out, "predictions", score->predictions);
+        json_rows_number(out, "precision", stand_precision(score, at));
+        json_rows_number(out, "recall", stand_recall(score, at));
+        json_rows_number(out, "f1", stand_f1(score, at));
+        json_rows_end(out);
     }
 }
 
@@ -99,7 +96,7 @@ static stand_score run(const load* l, const stretch* where, const bench_options*
     return score;
 }
 
-static void run_all(const bench_options* options, FILE* json) {
+static void run_all(const bench_options* options, json_rows* json) {
     const stretch* stretches = options->is_tuning ? tuning : evaluation;
     stand_score all = {0};
     printf("horizon %llu takes; stretches of %s, none of them used for %s\n",
@@ -122,12 +119,12 @@ static void run_all(const bench_options* options, FILE* json) {
             if (options->only != NULL && strstr(name, options->only) == NULL) continue;
             const stand_score score = run(l, &stretches[i], options);
             print_score(name, &score);
-            if (json != NULL) write_rows(json, name, &score, false);
+            write_rows(json, name, &score);
             add(&all, &score);
         }
     }
     print_score("all", &all);
-    if (json != NULL) write_rows(json, "all", &all, true);
+    write_rows(json, "all", &all);
 }
 
 static bool parse(int count, char** arguments, bench_options* options) {
@@ -162,15 +159,8 @@ int main(int count, char** arguments) {
                 "[--takes N] [--tuning]\n");
         return 2;
     }
-    FILE* json = NULL;
-    if (options.json != NULL) {
-        json = fopen(options.json, "w");
-        if (json == NULL) bench_fail_for(options.json, "cannot be written");
-        fprintf(json, "[\n");
-    }
-    run_all(&options, json);
-    if (json == NULL) return 0;
-    fprintf(json, "]\n");
-    if (fclose(json) != 0) bench_fail_for(options.json, "cannot be written");
+    json_rows json = json_rows_open(options.json);
+    run_all(&options, &json);
+    json_rows_close(&json);
     return 0;
 }

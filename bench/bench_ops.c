@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/op_map.h"
 #include "exec/exec_impl.h"
+#include "kit/json_rows.h"
 #include "kit/limits.h"
 #include "kit/median.h"
 #include "ops/op_cases.h"
@@ -51,7 +52,7 @@ typedef struct bench {
     bool quick;
     const char* only_op;
     const char* only_size;
-    FILE* json;
+    json_rows json;
     berth_runtime* runtime;
     berth_context* context;
     berth_team* team;
@@ -186,17 +187,13 @@ static void report(
     const char* quote = v.reason[0] != '\0' ? "\"" : "";
     printf(
         "%s,%s,%s,%.1f,%.3f,%s%s%s\n", c->op, dtype, size, v.ns, v.share, quote, v.reason, quote);
-    if (b->json != NULL)
-        fprintf(b->json,
-                "%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"size\": \"%s\", \"ns\": %.1f, "
-                "\"share_of_limit\": %.4f, \"reason\": \"%s\"}",
-                b->rows > 0 ? ",\n" : "",
-                c->op,
-                dtype,
-                size,
-                v.ns,
-                v.share,
-                v.reason);
+    json_rows_begin(&b->json, "op", c->op);
+    json_rows_text(&b->json, "dtype", dtype);
+    json_rows_text(&b->json, "size", size);
+    json_rows_number(&b->json, "ns", v.ns);
+    json_rows_number(&b->json, "share_of_limit", v.share);
+    json_rows_text(&b->json, "reason", v.reason);
+    json_rows_end(&b->json);
     ++b->rows;
 }
 
@@ -304,18 +301,13 @@ int main(int count, char** arguments) {
                 "[--json FILE]\n");
         return 2;
     }
-    if (json != NULL && (b.json = fopen(json, "w")) == NULL) {
-        fprintf(stderr, "bench-ops: cannot write %s\n", json);
-        return 1;
-    }
+    b.json = json_rows_open(json);
     set_up(&b);
-    if (b.json != NULL) fprintf(b.json, "[\n");
     printf("op,dtype,size,ns,share_of_limit,reason\n");
     for (int s = 0; s < SIZES; ++s)
         for (berth_dtype dtype = BERTH_F32; dtype <= BERTH_BOOL; ++dtype)
             run_size(&b, dtype, b.quick ? &quick_sizes[s] : &full_sizes[s]);
-    if (b.json != NULL) fprintf(b.json, "\n]\n");
-    const bool is_written = b.json == NULL || fclose(b.json) == 0;
+    json_rows_close(&b.json);
     const bool is_whole = b.only_op == NULL && b.only_size == NULL;
     const int missing = is_whole ? count_missing(&b) : 0;
     printf("# %d of %d rows are below a third of their limit at large sizes, %d without a reason\n",
@@ -323,5 +315,5 @@ int main(int count, char** arguments) {
            b.rows,
            b.unexplained);
     tear_down(&b);
-    return missing > 0 || b.unexplained > 0 || !is_written;
+    return missing > 0 || b.unexplained > 0;
 }

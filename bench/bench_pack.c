@@ -16,6 +16,7 @@
 #include "berth/trace.h"
 #include "kit/bench_data.h"
 #include "kit/fail.h"
+#include "kit/json_rows.h"
 #include "kit/median.h"
 #include "plan/packing.h"
 #include "plan/packing_random.h"
@@ -207,32 +208,22 @@ static void summarise(const bench_run* run) {
     }
 }
 
-static int write_json(const char* path, const bench_run* run) {
-    FILE* out = fopen(path, "w");
-    if (out == NULL) {
-        fprintf(stderr, "bench-pack: cannot write %s\n", path);
-        return 1;
-    }
-    const char* between = "[";
+static void write_json(const char* path, const bench_run* run) {
+    json_rows out = json_rows_open(path);
     for (size_t k = 0; k < run->count; k++)
         for (int at = 0; at < TIERS; at++) {
             const row* r = &run->rows[k][at];
             if (!r->there) continue;
-            fprintf(out,
-                    "%s\n  {\"problem\": \"%s\", \"buffers\": %zu, \"lower_bound\": %llu, "
-                    "\"peak\": %llu, \"proved\": %s, \"cpu_s\": %.6f, \"tier\": \"%s\"}",
-                    between,
-                    run->problems[k].name,
-                    r->buffers,
-                    (unsigned long long)r->result.lower_bound,
-                    (unsigned long long)r->result.peak,
-                    r->result.proved ? "true" : "false",
-                    r->cpu_s,
-                    tier_names[at]);
-            between = ",";
+            json_rows_begin(&out, "problem", run->problems[k].name);
+            json_rows_count(&out, "buffers", r->buffers);
+            json_rows_count(&out, "lower_bound", r->result.lower_bound);
+            json_rows_count(&out, "peak", r->result.peak);
+            json_rows_bool(&out, "proved", r->result.proved);
+            json_rows_number(&out, "cpu_s", r->cpu_s);
+            json_rows_text(&out, "tier", tier_names[at]);
+            json_rows_end(&out);
         }
-    fprintf(out, "%s\n]\n", between[0] == '[' ? "[" : "");
-    return fclose(out) == 0 ? 0 : 1;
+    json_rows_close(&out);
 }
 
 // ---- Growth.
@@ -349,5 +340,6 @@ int main(int argument_count, char** arguments) {
     summarise(&run);
     const bool all = options.only == NULL && options.tier == NULL && options.file_count == 0;
     if (all || (options.only != NULL && strcmp(options.only, "growth") == 0)) print_growth();
-    return options.json == NULL ? 0 : write_json(options.json, &run);
+    write_json(options.json, &run);
+    return 0;
 }

@@ -4,12 +4,14 @@
 // without compaction and to other allocators.
 //
 // usage: bench-frag [--json FILE] [--only TEXT] [--policy NAME] [--device sim|cpu|both]
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frag/replay.h"
 #include "kit/fail.h"
+#include "kit/json_rows.h"
 
 #define MOST_ROWS 256
 /// Tapes with larger peaks are not played on the CPU, whose memory is real.
@@ -87,38 +89,28 @@ static void print_row(const replay_row* row, bool on_device) {
     fflush(stdout);
 }
 
-static void write_number(FILE* out, const char* key, double value) {
-    if (isnan(value))
-        fprintf(out, ", \"%s\": null", key);
-    else
-        fprintf(out, ", \"%s\": %.6g", key, value);
-}
-
-static int write_json(const char* path, const report* r) {
-    FILE* out = fopen(path, "w");
-    if (out == NULL) {
-        fprintf(stderr, "bench-frag: cannot write %s\n", path);
-        return 1;
-    }
+static void write_json(const char* path, const report* r) {
+    json_rows out = json_rows_open(path);
     for (size_t i = 0; i < r->count; i++) {
         const replay_row* row = &r->rows[i];
-        fprintf(out,
-                "%s\n  {\"pattern\": \"%s%s\", \"policy\": \"%s\"",
-                i == 0 ? "[" : ",",
-                row->pattern,
-                row->device == POLICY_CPU ? "-on-cpu" : "",
-                row->policy);
-        write_number(out, "peak_reserved_over_live", row->peak_reserved_over_live);
-        write_number(out, "mean_reserved_over_live", row->mean_reserved_over_live);
-        write_number(out, "unusable_free_share", row->unusable_free_share);
-        write_number(out, "failed_though_enough_free", row->failed_though_enough_free);
-        write_number(out, "moved_over_allocated", row->moved_over_allocated);
-        write_number(out, "moved_over_least", row->moved_over_least);
-        write_number(out, "slice_p99_us", row->slice_p99_us);
-        fprintf(out, "}");
+        char pattern[64];
+        snprintf(pattern,
+                 sizeof pattern,
+                 "%s%s",
+                 row->pattern,
+                 row->device == POLICY_CPU ? "-on-cpu" : "");
+        json_rows_begin(&out, "pattern", pattern);
+        json_rows_text(&out, "policy", row->policy);
+        json_rows_number(&out, "peak_reserved_over_live", row->peak_reserved_over_live);
+        json_rows_number(&out, "mean_reserved_over_live", row->mean_reserved_over_live);
+        json_rows_number(&out, "unusable_free_share", row->unusable_free_share);
+        json_rows_number(&out, "failed_though_enough_free", row->failed_though_enough_free);
+        json_rows_number(&out, "moved_over_allocated", row->moved_over_allocated);
+        json_rows_number(&out, "moved_over_least", row->moved_over_least);
+        json_rows_number(&out, "slice_p99_us", row->slice_p99_us);
+        json_rows_end(&out);
     }
-    fprintf(out, "%s\n]\n", r->count == 0 ? "[" : "");
-    return fclose(out) == 0 ? 0 : 1;
+    json_rows_close(&out);
 }
 
 static void run_policy(const tape* t, const policy_ops* ops, policy_device device, report* r) {
@@ -173,5 +165,6 @@ int main(int count, char** arguments) {
         for (const tape_pattern* pattern = groups[group]; pattern->name != NULL; pattern++)
             if (options.only == NULL || strstr(pattern->name, options.only) != NULL)
                 run_pattern(pattern, &options, &r);
-    return options.json == NULL ? 0 : write_json(options.json, &r);
+    write_json(options.json, &r);
+    return 0;
 }
