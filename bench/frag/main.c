@@ -26,6 +26,7 @@ static const policy_ops* const policies[] = {
     &policy_torch_expandable,
 #if BERTH_HOST_JEMALLOC
     &policy_jemalloc,
+    &policy_jemalloc_at_once,
 #endif
 };
 
@@ -51,8 +52,8 @@ static void print_number(int width, int digits, double value) {
 }
 
 static void print_head(void) {
-    printf("reserved / live: with room for everything, what is free given back at each step's end; "
-           "the rest: on a device that is full to 95 %%\n");
+    printf("reserved / live: with room for everything, what is free given back at each step's end "
+           "or before; the rest: on a device that is full to 95 %%\n");
     printf("%-22s %-4s %-16s %8s %8s %9s %7s %7s %8s %8s %8s %7s\n",
            "pattern",
            "on",

@@ -65,6 +65,7 @@ extern const policy_ops policy_torch;
 extern const policy_ops policy_torch_expandable;
 #if BERTH_HOST_JEMALLOC
 extern const policy_ops policy_jemalloc;
+extern const policy_ops policy_jemalloc_at_once;
 #endif
 
 #endif // BERTH_BENCH_FRAG_POLICY_H

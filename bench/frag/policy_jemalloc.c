@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // jemalloc with an arena of its own, whose memory is never touched; it cannot be told a capacity.
+// Once as it is, purged at steps' ends, and once so that every unused page goes back when it is
+// freed. Its pages are of 4 KiB.
 // The library's own copy stands in for a malloc that a program would be linked with.
 #include "frag/policy.h"
 
@@ -58,16 +60,24 @@ static void purge_at_once(const jemalloc_policy* self) {
     }
 }
 
-static policy* create(const policy_setting* setting) {
+static policy* create_as(const policy_setting* setting, const policy_ops* ops) {
     jemalloc_policy* self = calloc(1, sizeof *self);
     jemalloc_block* blocks = calloc(setting->ids, sizeof *blocks);
     if (self == NULL || blocks == NULL) bench_fail_for("jemalloc", "no memory");
-    *self = (jemalloc_policy){.policy = {&policy_jemalloc}, .blocks = blocks};
+    *self = (jemalloc_policy){.policy = {ops}, .blocks = blocks};
     size_t bytes = sizeof self->arena;
     if (berth_je_mallctl("arenas.create", &self->arena, &bytes, NULL, 0) != 0)
         bench_fail_for("arenas.create", "jemalloc refuses");
-    if (setting->gives_back) purge_at_once(self);
+    if (ops == &policy_jemalloc_at_once) purge_at_once(self);
     return &self->policy;
+}
+
+static policy* create(const policy_setting* setting) {
+    return create_as(setting, &policy_jemalloc);
+}
+
+static policy* create_at_once(const policy_setting* setting) {
+    return create_as(setting, &policy_jemalloc_at_once);
 }
 
 static void destroy(policy* base) {
@@ -122,6 +132,16 @@ static void query(policy* base, policy_figures* out_figures) {
 const policy_ops policy_jemalloc = {
     .name = "jemalloc",
     .create = create,
+    .destroy = destroy,
+    .take = take,
+    .give = give,
+    .end_step = end_step,
+    .query = query,
+};
+
+const policy_ops policy_jemalloc_at_once = {
+    .name = "jemalloc-at-once",
+    .create = create_at_once,
     .destroy = destroy,
     .take = take,
     .give = give,

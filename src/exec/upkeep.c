@@ -7,9 +7,9 @@
 #include "berth/memory.h"
 #include "exec/keep.h"
 
-/// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/16, and at
+/// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/32, and at
 /// least two granules.
-enum { WORTH_SHARE = 16, WORTH_GRANULES = 2 };
+enum { WORTH_SHARE = 32, WORTH_GRANULES = 2 };
 
 /// Hands what the compactor has counted to the runtime and to the context.
 static void report(berth_context* context) {
