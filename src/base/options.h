@@ -49,8 +49,9 @@ typedef enum berth_option_type {
 #define BERTH_OPTION_NO_FILE "-"
 
 /// Every option: X(ID, type, default, min, max, unit, words, help). `words` lists the words of an
-/// enum, or for texts the forms they may take. A minimum of 0 makes the word "off" a 0, a maximum
-/// of BERTH_OPTION_UNLIMITED makes "unlimited" that number.
+/// enum, or for texts the forms they may take. A minimum of 0 makes the word "off" a 0 (but not for a
+/// count without a maximum, where it could mean either end), a maximum of BERTH_OPTION_UNLIMITED
+/// makes "unlimited" that number.
 #define BERTH_OPTION_MAP(X)                                                                        \
     X(DEVICE, WORD, "cpu", 0, 0, "", BERTH_WORDS_TEXT(BERTH_DEVICE_WORDS),                         \
       "where tensors live; sim is a small simulated device for tests")                             \

@@ -51,7 +51,10 @@ static bool parse_bool(const char* text, uint64_t* out) {
 
 /// The words that stand for numbers where the bounds allow them.
 static bool parse_number_word(const berth_option_info* info, const char* text, uint64_t* out) {
-    if (info->min == 0 && strcasecmp(text, "off") == 0) {
+    // a time that may have no end could be over at once, or never
+    const bool has_off =
+        info->type != BERTH_OPTION_TYPE_COUNT || info->max != BERTH_OPTION_UNLIMITED;
+    if (info->min == 0 && has_off && strcasecmp(text, "off") == 0) {
         *out = 0;
         return true;
     }

@@ -166,7 +166,8 @@ struct berth_runtime {
     berth_audit* audit; ///< NULL: nobody notes what is taken
     uint64_t history_events;
     bool reports_leaks;
-    bool guards; ///< BERTH_GUARD
+    bool guards;             ///< BERTH_GUARD
+    bool needs_huge_reserve; ///< BERTH_HUGE=hugetlb
     bool is_strict;
     struct berth_runtime* next_reported; ///< of those that report leaks
     berth_compact_mode compact_mode;

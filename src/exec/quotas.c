@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
+#include "base/options_value.h"
 #include "berth/quota.h"
+#include "exec/scarcity.h"
 
 _Static_assert(BERTH_UNLIMITED == BERTH_QUOTA_NONE && BERTH_UNLIMITED == BERTH_OPTION_UNLIMITED,
                "no quota is the same number everywhere");
@@ -23,24 +25,33 @@ static const char* const use_names[BERTH_MEMORY_USE_COUNT] = {
 
 // --- From the options ----------------------------------------------------------------------------
 
-/// An option's whole granules, a percentage being of the capacity.
-static uint64_t read_bytes(const berth_runtime* runtime,
-                           const berth_options* options,
-                           berth_option option,
-                           uint64_t capacity) {
+/// Reads an option's whole granules, a percentage being of the capacity.
+static berth_status read_bytes(const berth_runtime* runtime,
+                               const berth_options* options,
+                               berth_option option,
+                               uint64_t capacity,
+                               uint64_t* out_bytes) {
     const uint64_t bytes = berth_options_bytes(options, option, capacity);
-    if (bytes == BERTH_UNLIMITED) return bytes;
-    return berth_round_down(bytes, runtime->device->granule_bytes);
+    const uint64_t granule = runtime->device->granule_bytes;
+    *out_bytes = bytes == BERTH_UNLIMITED ? bytes : berth_round_down(bytes, granule);
+    if (*out_bytes > 0 || bytes == 0) return BERTH_OK;
+    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
+                      "BERTH_%s is %" PRIu64 " bytes, less than one granule of the device, %" PRIu64
+                      " bytes",
+                      berth_option_query_info(option)->name,
+                      bytes,
+                      granule);
 }
 
 berth_status berth_quotas_start(berth_runtime* runtime, const berth_options* options) {
     berth_store_stats stats;
     berth_store_query_stats(runtime->store, &stats);
     const uint64_t capacity = stats.capacity_bytes;
-    const uint64_t frames = read_bytes(runtime, options, BERTH_OPTION_FRAMES_QUOTA, capacity);
-    const uint64_t pool = read_bytes(runtime, options, BERTH_OPTION_POOL_QUOTA, capacity);
-    const uint64_t quota = read_bytes(runtime, options, BERTH_OPTION_CONTEXT_QUOTA, capacity);
-    const uint64_t share = read_bytes(runtime, options, BERTH_OPTION_CONTEXT_SHARE, capacity);
+    uint64_t frames, pool, quota, share;
+    BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_FRAMES_QUOTA, capacity, &frames));
+    BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_POOL_QUOTA, capacity, &pool));
+    BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_CONTEXT_QUOTA, capacity, &quota));
+    BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_CONTEXT_SHARE, capacity, &share));
     const uint64_t most = quota < capacity ? quota : capacity;
     if (share > most)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
@@ -59,8 +70,7 @@ berth_status berth_quotas_start(berth_runtime* runtime, const berth_options* opt
 static berth_status set_share(berth_context* context, uint64_t bytes) {
     berth_store* store = context->runtime->store;
     const berth_status status = berth_store_set_tenant_share(store, &context->tenant, bytes);
-    // it was no request of the context's that the program could make room for
-    context->seen_refusals = berth_store_query_tenant(store, &context->tenant).refusals;
+    berth_scarcity_forget(context);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "exec/run.h"
 
 #include "exec/debugging.h"
+#include "exec/scarcity.h"
 
 _Static_assert(BERTH_PLAN_ALIGNMENT == BERTH_ALIGNMENT, "planned offsets suit every device");
 
@@ -395,6 +396,7 @@ static void evacuate(berth_context* context, berth_run* run, berth_storage* stor
         }
         berth_home_give(home, &block);
     }
+    if (may_move) berth_scarcity_forget(context); // it is in nobody's way where it is
     storage->kind = BERTH_STORAGE_HELD;
     storage->is_special = true;
     berth_storage_unlock(storage);

@@ -65,6 +65,7 @@ static berth_status create_device(berth_runtime* runtime, const berth_options* o
         .huge = (berth_huge_pages)berth_options_word(options, BERTH_OPTION_HUGE),
         .numa = numa,
     };
+    runtime->needs_huge_reserve = cpu.huge == BERTH_HUGE_HUGETLB;
     return berth_cpu_device_create(runtime->host, &cpu, &runtime->device);
 }
 
@@ -147,7 +148,8 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(berth_debugging_start(runtime, options));
     BERTH_TRY(berth_scarcity_start(runtime, options));
     // last: a creation that is refused leaves the process's log as it was
-    BERTH_TRY(berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG)));
+    const berth_status logs = berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG));
+    if (logs != BERTH_OK) return berth_fail_prefix(logs, "BERTH_LOG");
     berth_plan_store_load(&runtime->plans);
     // a creation that is refused writes nothing at its end
     memcpy(runtime->trace_path,

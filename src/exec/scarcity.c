@@ -64,6 +64,15 @@ static void add_advice(berth_text* text, berth_context* context, const berth_ten
         berth_text_add(text, "%sa larger quota of the context", before);
         before = ", ";
     }
+    if (stats.quota_by_owner[BERTH_OWNER_FRAMES] != BERTH_QUOTA_NONE ||
+        stats.quota_by_owner[BERTH_OWNER_POOL] != BERTH_QUOTA_NONE) {
+        berth_text_add(text, "%slarger quotas of frames and pool", before);
+        before = ", ";
+    }
+    if (runtime->needs_huge_reserve) {
+        berth_text_add(text, "%sBERTH_HUGE=madvise, which needs no reserve of the system", before);
+        before = ", ";
+    }
     if (runtime->compact_mode == BERTH_COMPACT_OFF &&
         pool_free_bytes(context) >= tenant->refused_bytes) {
         berth_text_add(text, "%sBERTH_COMPACT=auto", before);
@@ -222,6 +231,11 @@ void berth_scarcity_join(berth_context* context) {
                                                .self = context,
                                                .reclaim = take_over};
     berth_store_add_reclaimer(context->runtime->store, &context->release_place);
+}
+
+void berth_scarcity_forget(berth_context* context) {
+    const berth_store* store = context->runtime->store;
+    context->seen_refusals = berth_store_query_tenant(store, &context->tenant).refusals;
 }
 
 void berth_scarcity_leave(berth_context* context) {

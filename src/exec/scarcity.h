@@ -16,6 +16,9 @@ void berth_scarcity_stop(berth_runtime* runtime);
 
 /// Takes the context's place on the ladder, for releases that wait for its lock.
 void berth_scarcity_join(berth_context* context);
+/// What the store has refused the context until now was no request that the program could have made
+/// room for. Under the context's lock.
+void berth_scarcity_forget(berth_context* context);
 /// Accepts a context that has not joined.
 void berth_scarcity_leave(berth_context* context);
 

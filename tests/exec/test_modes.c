@@ -199,6 +199,15 @@ static void nodes_to_place_memory_on_are_checked(void** state) {
     }
 }
 
+static void a_log_setting_that_cannot_be_read_is_refused_by_name(void** state) {
+    (void)state;
+    exec_kit kit;
+    const berth_option_setting word = {"log", "loud"}, file = {"log", "warn:/nowhere/at/all"};
+    assert_fails(
+        exec_kit_open(&kit, NULL, &word, 1), BERTH_ERR_INVALID_ARGUMENT, "BERTH_LOG: 'loud'");
+    assert_fails(exec_kit_open(&kit, NULL, &file, 1), BERTH_ERR_IO, "BERTH_LOG: log file");
+}
+
 static void memory_may_be_a_share_of_the_device(void** state) {
     (void)state;
     static const struct {
@@ -433,6 +442,7 @@ int main(void) {
         cmocka_unit_test(without_batch_invariance_results_are_close),
         cmocka_unit_test(keep_with_a_number_bounds_what_stays_mapped),
         cmocka_unit_test(nodes_to_place_memory_on_are_checked),
+        cmocka_unit_test(a_log_setting_that_cannot_be_read_is_refused_by_name),
         cmocka_unit_test(memory_may_be_a_share_of_the_device),
         cmocka_unit_test(the_users_host_allocator_serves_metadata_and_no_tensor),
         cmocka_unit_test_setup_teardown(

@@ -269,6 +269,14 @@ static void options_that_contradict_each_other_are_refused(void** state) {
     assert_fails(try_open(&kit, above_quota, 2),
                  BERTH_ERR_INVALID_ARGUMENT,
                  "BERTH_CONTEXT_SHARE is 2097152 bytes, more than BERTH_CONTEXT_QUOTA of 1048576");
+    static const char* const names[] = {
+        "frames_quota", "pool_quota", "context_quota", "context_share"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const berth_option_setting below_a_granule[] = {{names[i], "0.3%"}};
+        assert_fails(try_open(&kit, below_a_granule, 1),
+                     BERTH_ERR_INVALID_ARGUMENT,
+                     "bytes, less than one granule of the device, 65536 bytes");
+    }
     const berth_option_setting above_capacity[] = {{"context_share", "17M"}};
     assert_fails(try_open(&kit, above_capacity, 1),
                  BERTH_ERR_INVALID_ARGUMENT,

@@ -313,6 +313,48 @@ static void releases_that_wait_for_the_lock_are_the_first_rung(void** state) {
     close_kit(&kit);
 }
 
+static void what_a_step_ends_without_does_not_make_a_later_error_a_shortage(void** state) {
+    (void)state;
+    const berth_option_setting settings[] = {{"device", "sim"}, {"threads", "1"}, {"log", "off"}};
+    failing_host host;
+    failing_host_init(&host);
+    scarcity_kit kit = {0};
+    assert_ok(exec_kit_open(&kit.exec, &host.allocator, settings, 3));
+    berth_context* ctx = kit.exec.ctx;
+    assert_ok(berth_context_create(kit.exec.runtime, &kit.other));
+    berth_tensor* kept = NULL;
+    for (int run = 0; run < 5; run++) {
+        assert_ok(exec_kit_begin(ctx, "step", 4));
+        berth_tensor* x = take(ctx, 2 * MIB);
+        if (run == 4) kept = berth_retain(x); // beyond its step, for which there is no room
+        for (int i = 0; run == 4 && i < PIECES - 1; i++)
+            kit.pieces[i] = take(kit.other, 2 * MIB);
+        berth_release(x);
+        assert_ok(berth_step_end(ctx));
+    }
+    assert_int_equal(kept->storage->kind, BERTH_STORAGE_HELD);
+    berth_release_array(kit.pieces, PIECES);
+    memset(kit.pieces, 0, sizeof kit.pieces);
+    set(&kit, only_answers);
+    enum { MANY = 4096 };
+    static berth_block blocks[MANY];
+    const berth_pool_request request = {.size_bytes = 20000};
+    size_t count = 0;
+    assert_true(berth_home_lock(&ctx->home));
+    failing_host_fail(&host, 1, true);
+    while (count < MANY && berth_home_take(&ctx->home, &request, &blocks[count]) == BERTH_OK)
+        count++;
+    assert_true(failing_host_has_failed(&host) && count < MANY);
+    assert_int_equal(kit.calls, 0);
+    failing_host_fail(&host, 0, false);
+    while (count > 0)
+        berth_home_give(&ctx->home, &blocks[--count]);
+    berth_home_unlock(&ctx->home);
+    berth_release(kept);
+    close_kit(&kit);
+    assert_int_equal(host.live_blocks, 0);
+}
+
 static void what_is_ready_in_the_front_is_given_up_for_a_step(void** state) {
     (void)state;
     const berth_option_setting more[] = {{"compact", "off"}}; // which would empty it, too
@@ -348,12 +390,21 @@ static void a_refusal_says_how_the_pool_is_and_what_may_help(void** state) {
     assert_non_null(strstr(text, "BERTH_GUARD=0"));
     assert_non_null(strstr(text, "release tensors earlier"));
     close_kit(&kit);
+    const berth_option_setting reserved[] = {
+        {"device", "cpu"}, {"memory", "4M"}, {"huge", "hugetlb"}, {"pool_quota", "2M"}};
+    open_kit(&kit, reserved, 4);
+    assert_null(take(kit.exec.ctx, 3 * MIB));
+    text = berth_context_error_text(kit.exec.ctx);
+    assert_non_null(strstr(text, "larger quotas of frames and pool"));
+    assert_non_null(strstr(text, "BERTH_HUGE=madvise"));
+    close_kit(&kit);
     open_kit(&kit, NULL, 0);
     fill(&kit, kit.exec.ctx);
     assert_null(take(kit.exec.ctx, MIB));
     text = berth_context_error_text(kit.exec.ctx);
     assert_null(strstr(text, "larger BERTH_MEMORY")); // nothing that is applied already
     assert_null(strstr(text, "BERTH_MODE"));
+    assert_null(strstr(text, "quotas"));
     assert_null(strstr(text, "BERTH_GUARD"));
     close_kit(&kit);
 }
@@ -452,6 +503,7 @@ int main(void) {
         cmocka_unit_test(operands_that_a_callback_releases_end_with_their_op),
         cmocka_unit_test(a_callback_may_free_plain_bytes),
         cmocka_unit_test(releases_that_wait_for_the_lock_are_the_first_rung),
+        cmocka_unit_test(what_a_step_ends_without_does_not_make_a_later_error_a_shortage),
         cmocka_unit_test(what_is_ready_in_the_front_is_given_up_for_a_step),
         cmocka_unit_test(a_refusal_says_how_the_pool_is_and_what_may_help),
         cmocka_unit_test(the_first_refusal_leaves_a_snapshot),
