@@ -223,22 +223,32 @@ static void note_ranges(order_check* check,
     }
 }
 
-/// Checks and notes a use, before it is enqueued: what comes between is taken for ordered.
-static berth_status use_ranges(berth_device* device,
-                               const berth_stream* stream,
-                               berth_kernel kernel,
-                               const use_range* ranges,
-                               size_t count) {
+/// Checks a use before it is enqueued.
+static berth_status check_use(berth_device* device,
+                              const berth_stream* stream,
+                              berth_kernel kernel,
+                              const use_range* ranges,
+                              size_t count) {
     order_check* check = device->order_check;
     berth_status status = BERTH_OK;
     berth_mutex_lock(&check->lock);
     const uint32_t index = find_stream(check, stream);
-    if (index < check->count) {
-        status = check_ranges(check, device, index, kernel, ranges, count);
-        if (status == BERTH_OK) note_ranges(check, index, kernel, ranges, count);
-    }
+    if (index < check->count) status = check_ranges(check, device, index, kernel, ranges, count);
     berth_mutex_unlock(&check->lock);
     return status;
+}
+
+/// Notes a use that was enqueued: one that the device refused is nobody's to wait for. What comes
+/// between is taken for ordered.
+static void note_use(order_check* check,
+                     const berth_stream* stream,
+                     berth_kernel kernel,
+                     const use_range* ranges,
+                     size_t count) {
+    berth_mutex_lock(&check->lock);
+    const uint32_t index = find_stream(check, stream);
+    if (index < check->count) note_ranges(check, index, kernel, ranges, count);
+    berth_mutex_unlock(&check->lock);
 }
 
 /// Checks that no stream can still be at memory that is about to go away.
@@ -363,8 +373,11 @@ static berth_status watched_launch(berth_device* self,
                                    size_t params_bytes) {
     use_range ranges[MOST_RANGES];
     const size_t count = list_ranges(call, ranges);
-    BERTH_TRY(use_ranges(self, stream, kernel, ranges, count));
-    return self->order_check->inner->launch(self, stream, kernel, call, params_bytes);
+    order_check* check = self->order_check;
+    BERTH_TRY(check_use(self, stream, kernel, ranges, count));
+    BERTH_TRY(check->inner->launch(self, stream, kernel, call, params_bytes));
+    note_use(check, stream, kernel, ranges, count);
+    return BERTH_OK;
 }
 
 static berth_status watched_copy(berth_device* self,
@@ -378,8 +391,11 @@ static berth_status watched_copy(berth_device* self,
     size_t count = 0;
     if (kind != BERTH_COPY_HOST_TO_DEVICE) ranges[count++] = (use_range){from, from + size, false};
     if (kind != BERTH_COPY_DEVICE_TO_HOST) ranges[count++] = (use_range){to, to + size, true};
-    BERTH_TRY(use_ranges(self, stream, NULL, ranges, count));
-    return self->order_check->inner->copy(self, stream, target, source, size, kind);
+    order_check* check = self->order_check;
+    BERTH_TRY(check_use(self, stream, NULL, ranges, count));
+    BERTH_TRY(check->inner->copy(self, stream, target, source, size, kind));
+    note_use(check, stream, NULL, ranges, count);
+    return BERTH_OK;
 }
 
 static berth_status watched_record(berth_device* self, berth_stream* stream, uint64_t* out_ticket) {

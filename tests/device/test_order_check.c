@@ -66,6 +66,21 @@ static void work_of_two_streams_on_the_same_bytes_is_refused_by_name(void** stat
     assert_ok(copy(f, f->b, 64, 2048, 64));
 }
 
+static void what_the_device_has_refused_is_in_nobodys_way(void** state) {
+    fixture* f = *state;
+    berth_sim_fail(f->device, BERTH_SIM_COPY, 1);
+    assert_fails(copy(f, f->a, 0, 1024, 64), BERTH_ERR_DEVICE, "injected fault");
+    assert_ok(copy(f, f->b, 0, 2048, 64));
+    const berth_op_call call = {.output_count = 1,
+                                .outputs = {{f->space->base + 4096, BERTH_U8, 1, {64}, {1}}}};
+    berth_sim_fail(f->device, BERTH_SIM_LAUNCH, 1);
+    assert_fails(berth_stream_launch(f->b, f->device->kernels[BERTH_OP_FILL], &call, 0),
+                 BERTH_ERR_DEVICE,
+                 "injected fault");
+    assert_ok(copy(f, f->a, 4096, 1024, 64));
+    assert_int_equal(berth_order_check_query_refused(f->device), 0);
+}
+
 static void a_wait_between_the_streams_orders_them_one_way(void** state) {
     fixture* f = *state;
     assert_ok(copy(f, f->a, 0, 1024, 64));
@@ -202,6 +217,7 @@ static void a_device_that_works_at_once_keeps_its_own_table(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(work_of_two_streams_on_the_same_bytes_is_refused_by_name),
+        TEST(what_the_device_has_refused_is_in_nobodys_way),
         TEST(a_wait_between_the_streams_orders_them_one_way),
         TEST(a_ticket_orders_only_what_came_before_it),
         TEST(order_is_passed_on_over_a_third_stream),
