@@ -206,12 +206,16 @@ void berth_pool_begin_life(berth_pool* pool,
 void berth_pool_move_life(berth_pool* pool, berth_extent_id from, berth_extent_id to);
 /// The block has come back: lets its site learn from it. Needs no lock.
 void berth_pool_end_life(berth_pool* pool, berth_extent* extent);
-/// A block has come back to the guard's holder: counts it, and lets its site learn. Needs no lock.
-static inline void berth_pool_count_give(berth_pool* pool, const berth_block* block) {
-    berth_pool_count_gives(pool, 1, block->size_bytes);
+/// The same for a block that may have no extent of its own.
+static inline void berth_pool_end_life_of(berth_pool* pool, const berth_block* block) {
     if (!berth_pool_is_slot(block->handle) && block->handle != 0)
         berth_pool_end_life(
             pool, berth_extents_at(&pool->extents, (berth_extent_id)(block->handle >> 1)));
+}
+/// A block has come back to the guard's holder: counts it, and lets its site learn. Needs no lock.
+static inline void berth_pool_count_give(berth_pool* pool, const berth_block* block) {
+    berth_pool_count_gives(pool, 1, block->size_bytes);
+    berth_pool_end_life_of(pool, block);
 }
 
 // pool_watch.c

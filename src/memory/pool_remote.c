@@ -24,7 +24,8 @@ static berth_remote_cell* cells_of(berth_remote* remote, const berth_host* host)
     return cells;
 }
 
-bool berth_remote_push(berth_remote* remote, const berth_host* host, const berth_block* block) {
+/// Leaves a block to the holder; false if there is no room. Any thread, without a lock.
+static inline bool push(berth_remote* remote, const berth_host* host, const berth_block* block) {
     berth_remote_cell* cells = cells_of(remote, host);
     if (cells == NULL) return false;
     uint64_t number = atomic_load_explicit(&remote->end, memory_order_relaxed);
@@ -47,7 +48,8 @@ bool berth_remote_push(berth_remote* remote, const berth_host* host, const berth
     }
 }
 
-bool berth_remote_pop(berth_remote* remote, berth_block* out_block) {
+/// Takes the oldest block out; false if there is none. The holder of the guard.
+static inline bool pop(berth_remote* remote, berth_block* out_block) {
     const uint64_t number = atomic_load_explicit(&remote->begin, memory_order_relaxed);
     if (number == atomic_load_explicit(&remote->end, memory_order_acquire)) return false;
     berth_remote_cell* cells = atomic_load_explicit(&remote->cells, memory_order_acquire);
@@ -64,21 +66,22 @@ bool berth_remote_pop(berth_remote* remote, berth_block* out_block) {
 
 bool berth_pool_take_over_remote(berth_pool* pool) {
     berth_remote* remote = &pool->remote;
-    berth_pool_count_gives(pool, remote->settled_blocks, remote->settled_bytes);
+    uint64_t blocks = 0, bytes = 0;
+    berth_block block;
+    while (pop(remote, &block)) {
+        berth_pool_end_life_of(pool, &block);
+        if (!berth_pool_give_to_front(pool, &block)) berth_pool_return_block(pool, &block);
+        bytes += block.size_bytes;
+        blocks++;
+    }
+    berth_pool_count_gives(pool, blocks + remote->settled_blocks, bytes + remote->settled_bytes);
     remote->settled_blocks = 0;
     remote->settled_bytes = 0;
-    berth_block block;
-    bool has_any = false;
-    while (berth_remote_pop(remote, &block)) {
-        berth_pool_count_give(pool, &block);
-        if (!berth_pool_give_to_front(pool, &block)) berth_pool_return_block(pool, &block);
-        has_any = true;
-    }
-    return has_any;
+    return blocks > 0;
 }
 
 void berth_pool_give_remote(berth_pool* pool, const berth_block* block) {
-    if (!pool->has_bypass && berth_remote_push(&pool->remote, pool->host, block)) return;
+    if (!pool->has_bypass && push(&pool->remote, pool->host, block)) return;
     if (!pool->has_bypass && berth_pool_try_enter(pool)) {
         berth_mutex_lock(pool->lock);
         (void)berth_pool_drain_remote(pool);

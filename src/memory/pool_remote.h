@@ -36,9 +36,4 @@ static inline bool berth_remote_is_empty(const berth_remote* remote) {
 
 void berth_remote_fini(berth_remote* remote, const berth_host* host);
 
-/// Leaves a block to the holder; false if there is no room. Any thread, without a lock.
-bool berth_remote_push(berth_remote* remote, const berth_host* host, const berth_block* block);
-/// Takes the oldest block out; false if there is none. The holder of the guard.
-bool berth_remote_pop(berth_remote* remote, berth_block* out_block);
-
 #endif // BERTH_MEMORY_POOL_REMOTE_H
