@@ -204,6 +204,24 @@ static void a_callback_may_use_everything_and_what_it_causes_is_told_after_it(vo
     close_kit(&kit);
 }
 
+static void what_crosses_in_another_context_within_an_op_is_told_when_both_are_free(void** state) {
+    (void)state;
+    const berth_option_setting more[] = {{"device", "cpu"}, {"memory", "16M"}};
+    alarm_kit kit;
+    open_with(&kit, more, 2);
+    berth_tensor* x = take(kit.other, 14 * MIB);
+    expect_heard(&kit, "h");
+    assert_ok(berth_runtime_set_alarm_callback(kit.exec.runtime, use_everything, &kit));
+    // the op has the last reference: the memory goes while the op's context is locked
+    berth_tensor* y = berth_narrow(kit.exec.ctx, x, 0, 0, 4);
+    berth_release(x);
+    berth_tensor* sum = berth_sum(kit.exec.ctx, berth_move(y), BERTH_DIMS(0), false);
+    assert_non_null(sum);
+    expect_heard(&kit, "hl");
+    berth_release(sum);
+    close_kit(&kit);
+}
+
 /// On the high mark gives everything back, on the low one takes it again: for ever.
 static void swing(void* self, const berth_memory_alarm* alarm) {
     alarm_kit* kit = self;
@@ -387,6 +405,7 @@ int main(void) {
         cmocka_unit_test(a_step_is_heard_of_by_its_promise_and_its_end),
         cmocka_unit_test(a_context_that_ends_lets_use_fall),
         cmocka_unit_test(a_callback_may_use_everything_and_what_it_causes_is_told_after_it),
+        cmocka_unit_test(what_crosses_in_another_context_within_an_op_is_told_when_both_are_free),
         cmocka_unit_test(a_callback_that_always_crosses_again_lets_the_call_return),
         cmocka_unit_test(the_call_that_is_interrupted_keeps_its_error),
         cmocka_unit_test(what_crosses_in_an_out_of_memory_callback_is_told_at_the_calls_end),
