@@ -198,11 +198,30 @@ static void collect_from(pool_worker* owner) {
 
 // ---- Quotas and compaction.
 
-/// Another quota for the worker's tenant, mostly none.
+/// Another quota and another share for the worker's tenant, mostly none. A share may be more than
+/// others leave.
 static void change_quota(pool_worker* w) {
-    const uint64_t bytes =
-        one_in(w, 3) ? (4 + below(w, 12)) * w->shop->largest_bytes : BERTH_QUOTA_NONE;
-    POOL_REQUIRE(berth_store_set_tenant_quota(w->shop->store, &w->tenant, bytes) == BERTH_OK);
+    berth_store* store = w->shop->store;
+    const uint64_t largest = w->shop->largest_bytes;
+    const uint64_t bytes = one_in(w, 3) ? (4 + below(w, 12)) * largest : BERTH_QUOTA_NONE;
+    POOL_REQUIRE(berth_store_set_tenant_share(store, &w->tenant, 0) == BERTH_OK);
+    POOL_REQUIRE(berth_store_set_tenant_quota(store, &w->tenant, bytes) == BERTH_OK);
+    if (one_in(w, 2)) return;
+    const berth_status status =
+        berth_store_set_tenant_share(store, &w->tenant, below(w, 4 * largest));
+    POOL_REQUIRE(status == BERTH_OK || status == BERTH_ERR_OUT_OF_MEMORY);
+}
+
+/// What there is to tell of watermarks takes turns, whichever worker tells it.
+static void listen(pool_worker* w) {
+    berth_crossing crossings[BERTH_CROSSINGS_MOST];
+    const size_t count = berth_store_take_crossings(w->shop->store, crossings);
+    for (size_t i = 0; i < count; i++) {
+        POOL_REQUIRE(crossings[i].is_rise != w->shop->was_rise);
+        w->shop->was_rise = crossings[i].is_rise;
+        w->shop->crossings++;
+    }
+    if (count > 0) (void)berth_store_end_telling(w->shop->store);
 }
 
 static const berth_compact_budget slice = {.bytes = UINT64_C(1) << 20, .ns = 1000000};
@@ -308,6 +327,8 @@ static void operate(pool_worker* w) {
         compact(w);
     else if (dice < 52)
         berth_pool_note_step(w->pool);
+    else if (dice < 54)
+        listen(w);
     else
         use_block(w);
     w->ops++;
@@ -336,8 +357,9 @@ void pool_worker_check(pool_worker* w) {
 }
 
 void pool_worker_settle(pool_worker* w) {
-    POOL_REQUIRE(berth_store_set_tenant_quota(w->shop->store, &w->tenant, BERTH_QUOTA_NONE) ==
-                 BERTH_OK);
+    berth_store* store = w->shop->store;
+    POOL_REQUIRE(berth_store_set_tenant_share(store, &w->tenant, 0) == BERTH_OK);
+    POOL_REQUIRE(berth_store_set_tenant_quota(store, &w->tenant, BERTH_QUOTA_NONE) == BERTH_OK);
     collect_from(w);
     for (size_t i = 0; i < POOL_WORKER_SLOTS; i++)
         if (w->slots[i].block.data != NULL) give(w, &w->slots[i]);

@@ -59,6 +59,9 @@ typedef struct pool_workshop {
     bool may_fail; ///< faults strike now and then
     pool_worker* workers;
     size_t worker_count;
+    // of whoever tells of crossings of the store's watermarks
+    bool was_rise; ///< the last one
+    uint64_t crossings;
 } pool_workshop;
 
 struct pool_worker {

@@ -2,9 +2,9 @@
 // Endurance test of the memory layer: three threads, each with a pool and frames of its own, share
 // a page store on the simulated device, then on the CPU, and so on in turns. They allocate,
 // release, pin and unpin, hand blocks to each other, trim each other's pools, change their quotas
-// and compact, while calls of the device and of the host fail now and then. After every round each
-// block is compared with what must be in it and the books are balanced; every eighth round
-// everything is given back.
+// and shares, compact and hear alarms, while calls of the device and of the host fail now and then.
+// After every round each block is compared with what must be in it and the books are balanced;
+// every eighth round everything is given back.
 //
 // The gate: neither the bytes of metadata nor resident memory may creep. Resident memory is looked
 // at when all has been given back. Over the second half of these samples the least-squares line may
@@ -75,6 +75,8 @@ static void create(soak* s, bool is_sim, uint64_t seed) {
         POOL_REQUIRE(berth_cpu_device_create(s->host, &options, &s->device) == BERTH_OK);
     }
     POOL_REQUIRE(berth_store_create(s->host, s->device, UINT64_C(48) << 20, &s->store) == BERTH_OK);
+    const uint64_t high = is_sim ? UINT64_C(14) << 20 : UINT64_C(40) << 20;
+    berth_store_set_watermarks(s->store, high, high - high / 8);
     s->shop = (pool_workshop){.host = s->host,
                               .failing = &s->failing,
                               .device = s->device,
@@ -100,7 +102,8 @@ static void check_books(const soak* s) {
     for (int owner = 0; owner < BERTH_OWNER_COUNT; owner++)
         sum += stats.mapped_by_owner[owner];
     POOL_REQUIRE(sum == stats.mapped_bytes);
-    POOL_REQUIRE(stats.mapped_bytes + stats.reserved_bytes <= stats.capacity_bytes);
+    POOL_REQUIRE(stats.mapped_bytes + stats.reserved_bytes + stats.shares_bytes <=
+                 stats.capacity_bytes); // M1, M5
     if (s->shop.is_sim) POOL_REQUIRE(stats.mapped_bytes == berth_sim_query_mapped_bytes(s->device));
     POOL_REQUIRE(!s->failing.mismatch);
 }
@@ -219,12 +222,13 @@ static void report(const soak* s, const char* name, uint64_t rounds) {
         moves += s->workers[i].moves;
     }
     printf("soak-pool: %s: %" PRIu64 " rounds, %" PRIu64 " operations, %" PRIu64
-           " refusals, %" PRIu64 " moves, metadata %" PRIu64 " bytes at most\n",
+           " refusals, %" PRIu64 " moves, %" PRIu64 " alarms, metadata %" PRIu64 " bytes at most\n",
            name,
            rounds,
            ops,
            refusals,
            moves,
+           s->shop.crossings,
            s->most_host_bytes);
 }
 
