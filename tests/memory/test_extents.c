@@ -121,6 +121,21 @@ static void aligned_places_are_found_inside_larger_extents(void** state) {
                          0);
 }
 
+static void a_lone_extent_in_which_no_aligned_place_fits_is_passed_over(void** state) {
+    kit* k = *state;
+    // alone in the first bin that is large enough, but it begins a unit behind a granule
+    const berth_extent_id small = map(k, BASE, 2 * GRANULE);
+    berth_extents_take_out(
+        &k->extents, small, BASE, UNIT, BERTH_EXTENT_USED, BERTH_LIFETIME_MEDIUM);
+    const berth_extent_id large = map(k, BASE + 8 * GRANULE, 8 * GRANULE);
+    uint64_t start = 0;
+    const uint64_t size = GRANULE + UNIT;
+    assert_int_equal(berth_extents_find(&k->extents, false, size, GRANULE, &start), large);
+    assert_int_equal(start, BASE + 8 * GRANULE);
+    assert_int_not_equal(berth_extents_find(&k->extents, false, size, UNIT, &start), large);
+    assert_int_equal(start, BASE + UNIT);
+}
+
 static void a_walk_passes_every_free_extent_in_order_of_bins(void** state) {
     kit* k = *state;
     uint64_t sum = 0, last = UINT64_MAX;
@@ -395,6 +410,7 @@ int main(void) {
         TEST(giving_back_the_middle_joins_both_neighbours),
         TEST(joined_extents_remember_the_later_ticket_or_that_one_is_missing),
         TEST(aligned_places_are_found_inside_larger_extents),
+        TEST(a_lone_extent_in_which_no_aligned_place_fits_is_passed_over),
         TEST(a_walk_passes_every_free_extent_in_order_of_bins),
         TEST(placeable_bytes_count_whole_blocks_only),
         TEST(what_is_free_belongs_to_its_longest_lived_neighbour_in_the_granule),

@@ -146,6 +146,30 @@ static void flushing_lets_neighbours_join(void** state) {
     assert_int_equal(stats_of(kit).free_bytes, stats_of(kit).mapped_bytes);
 }
 
+static void a_flush_finds_extents_of_all_sizes(void** state) {
+    front_kit* kit = *state;
+    enum { COUNT = BERTH_FRONT_EXTENTS };
+    berth_block blocks[COUNT];
+    for (uint64_t round = 0; round < 8; round++) {
+        // another size each, so that they lie in many chains, and some in one
+        for (uint64_t i = 0; i < COUNT; i++)
+            blocks[i] = take(kit, 17000 + round * 1000 + i * BERTH_ALIGNMENT);
+        for (size_t i = 0; i < COUNT; i++)
+            berth_pool_give(kit->pool, &blocks[i]);
+        // chains that are empty again
+        for (uint64_t i = 0; i < COUNT; i += 2)
+            blocks[i] = take(kit, 17000 + round * 1000 + i * BERTH_ALIGNMENT);
+        assert_true(front_bytes(kit) > 0);
+        assert_true(berth_pool_is_valid(kit->pool));
+        berth_pool_flush_front(kit->pool);
+        assert_int_equal(front_bytes(kit), 0);
+        for (size_t i = 0; i < COUNT; i += 2)
+            berth_pool_give(kit->pool, &blocks[i]);
+    }
+    berth_pool_flush_front(kit->pool);
+    assert_int_equal(stats_of(kit).largest_free_bytes, stats_of(kit).mapped_bytes);
+}
+
 static void nothing_is_mapped_while_something_in_the_front_fits(void** state) {
     front_kit* kit = *state;
     berth_block blocks[8];
@@ -417,6 +441,7 @@ int main(void) {
         TEST(a_steady_program_makes_no_call_to_the_device_or_for_host_memory),
         TEST(a_front_holds_a_small_share_and_counts_as_free),
         TEST(flushing_lets_neighbours_join),
+        TEST(a_flush_finds_extents_of_all_sizes),
         TEST(nothing_is_mapped_while_something_in_the_front_fits),
         TEST(slots_in_a_front_do_not_keep_slabs),
         TEST(only_who_gets_the_guard_takes_from_the_front),
