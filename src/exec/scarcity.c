@@ -46,29 +46,48 @@ static void add_mib(berth_text* text, const char* before, uint64_t bytes) {
     berth_text_add(text, "%s%.2f MiB", before, (double)bytes / (1024.0 * 1024.0));
 }
 
-/// Adds what of the options, as they are, would have helped.
-static void add_advice(berth_text* text, berth_context* context, const berth_tenant* tenant) {
-    const berth_runtime* runtime = context->runtime;
+/// Adds what would have helped of the limits that stood in the way. Returns what is written before
+/// the next piece of advice.
+static const char* add_limits(berth_text* text,
+                              const berth_runtime* runtime,
+                              const berth_tenant* tenant) {
+    static const char* const quotas[BERTH_OWNER_COUNT + 1] = {
+        [BERTH_OWNER_FRAMES] = "BERTH_FRAMES_QUOTA",
+        [BERTH_OWNER_POOL] = "BERTH_POOL_QUOTA",
+    };
+    const char* before = "; what may help: ";
     uint64_t total = 0, available = 0;
     berth_store_stats stats;
     berth_store_query_stats(runtime->store, &stats);
-    const char* before = "; what may help: ";
-    if (berth_device_query_memory(runtime->device, &total, &available) == BERTH_OK &&
+    if (tenant->was_capacity_short &&
+        berth_device_query_memory(runtime->device, &total, &available) == BERTH_OK &&
         stats.capacity_bytes + runtime->device->granule_bytes <= total) {
         berth_text_add(text, "%sa larger BERTH_MEMORY", before);
         add_mib(text, " (the device has ", total);
         berth_text_add(text, ")");
         before = ", ";
     }
-    if (tenant->quota_bytes != BERTH_QUOTA_NONE) {
+    const uint64_t used = tenant->mapped_bytes + tenant->reserved_bytes;
+    const uint64_t own = tenant->share_bytes > used ? tenant->share_bytes - used : 0;
+    if (tenant->was_capacity_short && stats.shares_bytes > own) {
+        berth_text_add(text, "%ssmaller shares of other contexts", before);
+        before = ", ";
+    }
+    if (tenant->was_quota_short) {
         berth_text_add(text, "%sa larger quota of the context", before);
         before = ", ";
     }
-    if (stats.quota_by_owner[BERTH_OWNER_FRAMES] != BERTH_QUOTA_NONE ||
-        stats.quota_by_owner[BERTH_OWNER_POOL] != BERTH_QUOTA_NONE) {
-        berth_text_add(text, "%slarger quotas of frames and pool", before);
+    if (quotas[tenant->refused_owner] != NULL) {
+        berth_text_add(text, "%sa larger %s", before, quotas[tenant->refused_owner]);
         before = ", ";
     }
+    return before;
+}
+
+/// Adds what of the options, as they are, would have helped.
+static void add_advice(berth_text* text, berth_context* context, const berth_tenant* tenant) {
+    const berth_runtime* runtime = context->runtime;
+    const char* before = add_limits(text, runtime, tenant);
     if (runtime->needs_huge_reserve) {
         berth_text_add(text, "%sBERTH_HUGE=madvise, which needs no reserve of the system", before);
         before = ", ";

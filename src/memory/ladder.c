@@ -103,7 +103,7 @@ berth_status berth_store_find(berth_store* store, const berth_ask* ask) {
         if (berth_lack_is_none(&lack)) return BERTH_OK;
     }
     store->stats.failures++;
-    berth_tenant_note_refusal(ask->account.tenant, ask->bytes, !is_possible);
+    berth_tenant_note_refusal(ask->account, ask->bytes, !is_possible, &lack);
     berth_store_note_use(store, ask->account.tenant);
     const berth_store_stats seen = store->stats;
     const berth_tenant tenant =

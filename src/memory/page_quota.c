@@ -55,6 +55,20 @@ void berth_store_note_use(berth_store* store, berth_tenant* tenant) {
         atomic_store_explicit(tenant->bell, true, memory_order_relaxed);
 }
 
+void berth_tenant_note_refusal(berth_account account,
+                               uint64_t bytes,
+                               bool is_final,
+                               const berth_lack* lack) {
+    berth_tenant* tenant = account.tenant;
+    if (tenant == NULL) return;
+    tenant->refusals++;
+    tenant->refused_bytes = bytes;
+    tenant->is_refusal_final = is_final;
+    tenant->was_capacity_short = lack->capacity > 0;
+    tenant->was_quota_short = lack->tenant > 0;
+    tenant->refused_owner = lack->owner > 0 ? account.owner : BERTH_OWNER_COUNT;
+}
+
 void berth_store_set_watermarks(berth_store* store, uint64_t high_bytes, uint64_t low_bytes) {
     BERTH_CHECK(1, low_bytes < high_bytes);
     store->marks = (berth_watermarks){.high_bytes = high_bytes, .low_bytes = low_bytes};

@@ -259,7 +259,7 @@ berth_status berth_store_map(berth_account account,
         unbook(account, reservation, size, kept, books.drawn_by_owner);
         store->stats.failures++;
         if (status == BERTH_ERR_OUT_OF_MEMORY)
-            berth_tenant_note_refusal(account.tenant, size, false);
+            berth_tenant_note_refusal(account, size, false, &(berth_lack){.system = size});
     } else if (store->stats.mapped_bytes > store->stats.peak_mapped_bytes) {
         store->stats.peak_mapped_bytes = store->stats.mapped_bytes;
     }

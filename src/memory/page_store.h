@@ -56,6 +56,10 @@ typedef struct berth_tenant {
     uint64_t refusals;       ///< requests of it that were refused
     uint64_t refused_bytes;  ///< of the last of them
     bool is_refusal_final;   ///< that one cannot be met whatever is given back
+    // what stood in its way
+    bool was_capacity_short;   ///< what others use, or is kept for them
+    bool was_quota_short;      ///< its own quota
+    berth_owner refused_owner; ///< that owner's quota; BERTH_OWNER_COUNT: none's
     /// Set when the tenant's use changes while a crossing of a watermark is to be told; NULL:
     /// nobody listens. The user's, who sets it before anything is mapped.
     _Atomic bool* bell;

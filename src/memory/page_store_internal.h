@@ -74,14 +74,12 @@ void berth_tenant_change(berth_store* store,
                          uint64_t unpromised);
 /// Notes the use after a change of a tenant's (may be NULL), and rings if there is news.
 void berth_store_note_use(berth_store* store, berth_tenant* tenant);
-/// Notes a refusal, a final one if it cannot be met whatever is given back, of a tenant (may be
-/// NULL).
-static inline void berth_tenant_note_refusal(berth_tenant* tenant, uint64_t bytes, bool is_final) {
-    if (tenant == NULL) return;
-    tenant->refusals++;
-    tenant->refused_bytes = bytes;
-    tenant->is_refusal_final = is_final;
-}
+/// Notes a refusal, a final one if it cannot be met whatever is given back, of the account's tenant
+/// (may be NULL), and what was missing.
+void berth_tenant_note_refusal(berth_account account,
+                               uint64_t bytes,
+                               bool is_final,
+                               const berth_lack* lack);
 /// What is missing now; `given_bytes` are those that a climb has brought so far.
 berth_lack berth_store_query_lack(const berth_store* store,
                                   const berth_ask* ask,

@@ -106,7 +106,7 @@ berth_status berth_store_refuse(berth_account account, uint64_t bytes) {
     const berth_climb climb = {0};
     berth_mutex_lock(store->lock);
     store->stats.failures++;
-    berth_tenant_note_refusal(account.tenant, bytes, true);
+    berth_tenant_note_refusal(account, bytes, true, &(berth_lack){.capacity = bytes});
     const berth_store_stats seen = store->stats;
     berth_mutex_unlock(store->lock);
     return berth_store_report_shortage(&seen, NULL, &ask, &climb);

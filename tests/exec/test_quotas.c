@@ -285,6 +285,25 @@ static void options_that_contradict_each_other_are_refused(void** state) {
     assert_fails(try_open(&kit, none, 1), BERTH_ERR_INVALID_ARGUMENT, "BERTH_CONTEXT_QUOTA");
 }
 
+static void advice_names_the_limit_that_stood_in_the_way_alone(void** state) {
+    (void)state;
+    const berth_option_setting more[] = {{"memory", "12M"}};
+    quota_kit kit;
+    open_kit(&kit, more, 1);
+    berth_context* ctx = kit.exec.ctx;
+    assert_ok(berth_context_set_quota(ctx, 4 * MIB));
+    expect_refused(ctx, 5 * MIB, "may help: a larger quota of the context, to release");
+    assert_ok(berth_context_set_quota(ctx, 11 * MIB));
+    assert_ok(berth_context_set_share(kit.other, 4 * MIB));
+    expect_refused(ctx,
+                   9 * MIB,
+                   "may help: a larger BERTH_MEMORY (the device has 16.00 MiB), smaller shares of "
+                   "other contexts, to release");
+    assert_ok(berth_runtime_set_quota(kit.exec.runtime, BERTH_MEMORY_POOL, 2 * MIB));
+    expect_refused(ctx, 3 * MIB, "may help: a larger BERTH_POOL_QUOTA, to release");
+    close_kit(&kit);
+}
+
 static void a_use_of_memory_has_a_quota_over_all_contexts(void** state) {
     (void)state;
     const berth_option_setting more[] = {{"pool_quota", "50%"}, {"frames_quota", "2M"}};
@@ -539,6 +558,7 @@ int main(void) {
         cmocka_unit_test(a_context_that_ends_leaves_its_share_to_others),
         cmocka_unit_test(options_give_every_context_quota_and_share),
         cmocka_unit_test(options_that_contradict_each_other_are_refused),
+        cmocka_unit_test(advice_names_the_limit_that_stood_in_the_way_alone),
         cmocka_unit_test(a_use_of_memory_has_a_quota_over_all_contexts),
         cmocka_unit_test(a_frame_over_its_quota_is_refused_before_anything_runs),
         cmocka_unit_test(nonsense_is_refused),

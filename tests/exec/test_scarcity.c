@@ -395,7 +395,8 @@ static void a_refusal_says_how_the_pool_is_and_what_may_help(void** state) {
     open_kit(&kit, reserved, 4);
     assert_null(take(kit.exec.ctx, 3 * MIB));
     text = berth_context_error_text(kit.exec.ctx);
-    assert_non_null(strstr(text, "larger quotas of frames and pool"));
+    assert_non_null(strstr(text, "a larger BERTH_POOL_QUOTA"));
+    assert_null(strstr(text, "larger BERTH_MEMORY")); // which does not stand in the way
     assert_non_null(strstr(text, "BERTH_HUGE=madvise"));
     close_kit(&kit);
     open_kit(&kit, NULL, 0);
@@ -404,7 +405,7 @@ static void a_refusal_says_how_the_pool_is_and_what_may_help(void** state) {
     text = berth_context_error_text(kit.exec.ctx);
     assert_null(strstr(text, "larger BERTH_MEMORY")); // nothing that is applied already
     assert_null(strstr(text, "BERTH_MODE"));
-    assert_null(strstr(text, "quotas"));
+    assert_null(strstr(text, "_QUOTA"));
     assert_null(strstr(text, "BERTH_GUARD"));
     close_kit(&kit);
 }
