@@ -387,6 +387,7 @@ void pool_worker_init(pool_worker* w, pool_workshop* shop, uint64_t seed) {
         .store = shop->store,
         .tenant = &w->tenant,
         .stream = w->stream,
+        .returns_at_once = seed % 3 == 0,
         .guard = {.self = &w->guard, .try_lock = try_guard, .unlock = unlock_guard}};
     POOL_REQUIRE(berth_pool_create(&config, &w->pool) == BERTH_OK);
     POOL_REQUIRE(berth_arena_create(shop->host, shop->store, &w->tenant, w->stream, &w->arena) ==

@@ -18,6 +18,7 @@ typedef struct promise_kit {
     berth_pool* pool;
     berth_compactor compactor;
     test_random random;
+    bool returns_at_once;
     mover_owner old[OLD];      ///< what the pool is full of
     mover_owner new[MOST_NEW]; ///< what is announced
     uint64_t sizes[MOST_NEW];
@@ -32,8 +33,11 @@ static promise_kit* open_kit(uint64_t seed) {
     options.no_remap = seed % 2 == 0;
     memory_kit_init(&kit->base, &options);
     kit->random = test_random_make(seed);
-    const berth_pool_config config = {
-        .host = kit->base.host, .store = kit->base.store, .stream = kit->base.stream};
+    kit->returns_at_once = seed % 4 == 1;
+    const berth_pool_config config = {.host = kit->base.host,
+                                      .store = kit->base.store,
+                                      .stream = kit->base.stream,
+                                      .returns_at_once = kit->returns_at_once};
     assert_ok(berth_pool_create(&config, &kit->pool));
     berth_compactor_init(&kit->compactor, kit->base.host, kit->pool);
     return kit;
@@ -132,11 +136,11 @@ static void disturb(promise_kit* kit, size_t taken, berth_reservation* others) {
     if (dice == 12) (void)berth_compactor_tidy(&kit->compactor, &plenty);
     if (dice == 13) berth_compactor_stir(&kit->compactor, &plenty);
     if (dice == 14) berth_pool_flush_front(kit->pool);
-    if (dice == 15) berth_pool_note_step(kit->pool);
+    if (dice == 15 && !kit->returns_at_once) berth_pool_note_step(kit->pool);
     if (dice == 16) berth_pool_set_cautious(kit->pool, test_random_one_in(&kit->random, 2));
-    if (dice == 17) {
+    if (dice == 17 || kit->returns_at_once) {
         // somebody else takes what is given back
-        (void)berth_pool_trim(kit->pool, 0, false);
+        if (dice == 17) (void)berth_pool_trim(kit->pool, 0, false);
         take_the_rest(kit, others);
     }
 }
@@ -163,6 +167,7 @@ static bool keep_promise(promise_kit* kit, uint64_t seed, uint64_t octaves) {
     }
     berth_store_unreserve(kit->base.store, &others);
     berth_store_unreserve(kit->base.store, &promise);
+    berth_pool_note_step(kit->pool); // with which a promise ends
     for (size_t i = 0; i < kit->count; ++i)
         if (kit->new[i].is_out) mover_give(kit->pool, &kit->new[i]);
     assert_true(berth_pool_is_valid(kit->pool));
