@@ -224,6 +224,15 @@ static inline berth_extent_id split(berth_extents* extents, berth_extent_id id, 
     return upper_id;
 }
 
+/// Puts the neighbour `id`, if it is FREE, where R4 wants it now.
+static void sort_again(berth_extents* extents, berth_extent_id id) {
+    if (id == 0) return;
+    berth_extent* extent = berth_extents_at(extents, id);
+    if (extent->state != BERTH_EXTENT_FREE || extent->lifetime == owner_of(extents, extent)) return;
+    bin_remove(extents, extent);
+    bin_insert(extents, extent, id);
+}
+
 berth_extent_id berth_extents_take_out(berth_extents* extents,
                                        berth_extent_id id,
                                        uint64_t start,
@@ -245,6 +254,11 @@ berth_extent_id berth_extents_take_out(berth_extents* extents,
     // what remains belongs to its new neighbour, too
     if (middle != id) bin_insert(extents, lower, id);
     if (above != 0) bin_insert(extents, berth_extents_at(extents, above), above);
+    // beside a HOLE or something FREE nothing can be FREE that shares a granule with it
+    if (!is_in_bin(old_state)) {
+        if (middle == id) sort_again(extents, taken->before);
+        if (above == 0) sort_again(extents, taken->after);
+    }
     extents->bytes[old_state] -= size;
     extents->bytes[state] += size;
     return middle;
@@ -294,15 +308,6 @@ berth_extent_id berth_extents_set(berth_extents* extents,
     }
     bin_insert(extents, extent, id);
     return id;
-}
-
-/// Puts the neighbour `id`, if it is FREE, where R4 wants it now.
-static void sort_again(berth_extents* extents, berth_extent_id id) {
-    if (id == 0) return;
-    berth_extent* extent = berth_extents_at(extents, id);
-    if (extent->state != BERTH_EXTENT_FREE || extent->lifetime == owner_of(extents, extent)) return;
-    bin_remove(extents, extent);
-    bin_insert(extents, extent, id);
 }
 
 void berth_extents_set_lifetime(berth_extents* extents,

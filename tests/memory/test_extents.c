@@ -222,6 +222,26 @@ static void a_neighbour_beyond_a_border_of_granules_does_not_count(void** state)
                      BERTH_LIFETIME_SHORT);
 }
 
+static void what_became_free_beside_growth_belongs_to_the_block_that_it_ends_in(void** state) {
+    kit* k = *state;
+    const berth_extent_id all = map(k, BASE, GRANULE);
+    const berth_extent_id low = place(k, all, BASE, 1024, BERTH_LIFETIME_SHORT);
+    const berth_extent_id rest = berth_extents_at(&k->extents, low)->after;
+    const berth_extent_id grows = berth_extents_take_out(
+        &k->extents, rest, BASE + 1024, 1024, BERTH_EXTENT_BUSY, BERTH_LIFETIME_UNKNOWN);
+    // its neighbours come back meanwhile
+    berth_extents_set(&k->extents, low, BERTH_EXTENT_FREE, 0);
+    assert_int_equal(lifetime_of(k, low), BERTH_LIFETIME_UNKNOWN);
+    assert_int_equal(
+        berth_extents_take_out(
+            &k->extents, grows, BASE + 1024, 1024, BERTH_EXTENT_USED, BERTH_LIFETIME_LONG),
+        grows);
+    assert_int_equal(lifetime_of(k, low), BERTH_LIFETIME_LONG);
+    const berth_extent_id high = berth_extents_at(&k->extents, grows)->after;
+    assert_int_equal(lifetime_of(k, high), BERTH_LIFETIME_LONG);
+    assert_true(berth_extents_are_valid(&k->extents));
+}
+
 static void a_block_is_put_next_to_its_like(void** state) {
     kit* k = *state;
     const berth_extent_id all = map(k, BASE, 8 * GRANULE);
@@ -415,6 +435,7 @@ int main(void) {
         TEST(placeable_bytes_count_whole_blocks_only),
         TEST(what_is_free_belongs_to_its_longest_lived_neighbour_in_the_granule),
         TEST(a_neighbour_beyond_a_border_of_granules_does_not_count),
+        TEST(what_became_free_beside_growth_belongs_to_the_block_that_it_ends_in),
         TEST(a_block_is_put_next_to_its_like),
         TEST(an_empty_region_can_be_forgotten),
         TEST(preparing_without_memory_leaves_everything_usable),
