@@ -88,7 +88,8 @@ static const berth_block* query_block(const berth_movable* movable) {
 
 static uint64_t query_last_use(const berth_movable* movable) { return block_of(movable)->last_use; }
 
-static void follow(berth_movable* movable, const berth_block* to) {
+static void follow(berth_movable* movable, const berth_block* to, uint64_t left_bytes) {
+    (void)left_bytes;
     if (to != NULL) block_of(movable)->block = *to;
 }
 
@@ -108,11 +109,7 @@ static void note_slice(pool_policy* self, uint64_t begin_ns) {
 static uint64_t climb(void* base, const berth_tenant* climber, uint64_t wanted_bytes) {
     (void)climber;
     pool_policy* self = base;
-    uint64_t whole = 0, beside = 0;
-    berth_pool_query_free(self->pool, &whole, &beside);
-    if (wanted_bytes <= whole || beside == 0) return 0; // the next rung gives what lies idle
-    if (berth_compactor_make_room(&self->compactor, &slice, wanted_bytes - whole) == 0) return 0;
-    return berth_pool_release_idle(self->pool, 0, wanted_bytes);
+    return berth_compactor_give_room(&self->compactor, &slice, wanted_bytes, true);
 }
 
 static void begin_compaction(pool_policy* self) {
@@ -123,6 +120,7 @@ static void begin_compaction(pool_policy* self) {
                                          .self = self,
                                          .reclaim = climb};
     berth_store_add_reclaimer(self->store, &self->room_maker);
+    berth_pool_allow_moves(self->pool);
 }
 
 static void end_compaction(pool_policy* self) {

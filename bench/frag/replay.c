@@ -23,6 +23,7 @@ typedef struct player {
     uint64_t failed, failed_though_enough;
     double unusable_share;
     uint64_t probes;
+    uint64_t probe_moves;  ///< bytes moved for probes, which ask for more than programs do
     uint64_t needed_moves; ///< bytes moved for NEEDs
     uint64_t least_moves;
 } player;
@@ -56,20 +57,17 @@ static void note_reserved(player* p) {
     if (f.live_bytes > p->peak_live) p->peak_live = f.live_bytes;
 }
 
-static bool take(player* p, uint32_t id, uint64_t bytes, uint64_t site) {
-    if (!p->ops->take(p->policy, id, bytes, site)) return false;
-    p->allocated_bytes += bytes;
-    return true;
-}
-
 static void play_take(player* p, const tape_event* event) {
     const bool judged = event->kind == TAPE_NEED && p->ops->query_least != NULL;
     const uint64_t before = judged ? moved_bytes(p) : 0;
     const uint64_t least = judged ? p->ops->query_least(p->policy, event->bytes) : 0;
-    p->is_out[event->id] = take(p, event->id, event->bytes, event->site);
+    p->is_out[event->id] = p->ops->take(p->policy, event->id, event->bytes, event->site);
     if (!p->is_out[event->id]) {
         note_refusal(p, event->bytes);
-    } else if (judged) {
+        return;
+    }
+    p->allocated_bytes += event->bytes;
+    if (judged) {
         p->needed_moves += moved_bytes(p) - before;
         p->least_moves += least;
     }
@@ -81,10 +79,13 @@ static void play_probe(player* p) {
     p->ops->query(p->policy, &f);
     const uint64_t most = f.capacity_bytes / f.granule_bytes;
     const uint64_t free_bytes = f.capacity_bytes - f.used_bytes;
+    const uint64_t before = moved_bytes(p);
     uint64_t taken = 0;
     // the ids behind the tape's are for this
-    while (taken < most && take(p, p->tape->ids + (uint32_t)taken, TAPE_GRANULE, 999))
+    while (taken < most &&
+           p->ops->take(p->policy, p->tape->ids + (uint32_t)taken, TAPE_GRANULE, 999))
         taken++;
+    p->probe_moves += moved_bytes(p) - before;
     for (uint64_t i = 0; i < taken; i++)
         p->ops->give(p->policy, p->tape->ids + (uint32_t)i);
     const double unusable = (double)free_bytes - (double)(taken * f.granule_bytes);
@@ -131,7 +132,8 @@ static void report_moves(const player* p, replay_row* row) {
     p->ops->query_moves(p->policy, &moves);
     p->ops->query(p->policy, &f);
     const double scale = (double)TAPE_GRANULE / (double)f.granule_bytes;
-    row->moved_over_allocated = (double)moves.bytes * scale / (double)p->allocated_bytes;
+    const double tape_moves = (double)(moves.bytes - p->probe_moves);
+    row->moved_over_allocated = tape_moves * scale / (double)p->allocated_bytes;
     if (p->least_moves > 0)
         row->moved_over_least = (double)p->needed_moves / (double)p->least_moves;
     row->slice_p99_us = slice_p99(&moves);

@@ -46,7 +46,7 @@ typedef struct berth_stream {
 typedef enum berth_copy_kind {
     BERTH_COPY_HOST_TO_DEVICE,
     BERTH_COPY_DEVICE_TO_HOST,
-    BERTH_COPY_DEVICE_TO_DEVICE, ///< ranges may not overlap
+    BERTH_COPY_DEVICE_TO_DEVICE, ///< ranges may overlap: the target gets what the source was
 } berth_copy_kind;
 
 /// One static const table per back end. Registration refuses a hole in a required entry, so callers

@@ -208,22 +208,23 @@ struct berth_context {
     berth_run* first_run;      ///< kept for the next step
     berth_monitor* monitor;    ///< of the pool; NULL with BERTH_MODE=system
     berth_step_entry* recent_step;
-    uint64_t extra_bytes;          ///< declared for the next step
-    berth_compactor compactor;     ///< of the pool
-    berth_compact_stats compacted; ///< what it has done; guarded by the runtime's lock
-    berth_reclaimer room_maker;    ///< the compactor's place on the ladder
-    berth_reclaimer release_place; ///< on the ladder, for pending releases
-    uint64_t seen_refusals;        ///< by the store, that are known of
-    bool wants_upkeep;             ///< before the next op
-    uint64_t pass_bytes;           ///< emptied by compaction since it was wanted
-    berth_address_map plain_bytes; ///< of berth_alloc(), out now
-    berth_use_window frame_use;    ///< bytes of the arena
-    berth_use_window pool_use;     ///< bytes in the pool's blocks and slabs
-    uint64_t aged_epoch;           ///< in which a step's end gave memory back
-    uint64_t quiet_takes;          ///< of the pool, when its memory was aged last
-    uint64_t quiet_blocks;         ///< out at that time
-    bool is_visited;               ///< guarded by the runtime's lock: does not end meanwhile
-    berth_context* previous;       ///< the runtime's list
+    uint64_t extra_bytes;               ///< declared for the next step
+    berth_compactor compactor;          ///< of the pool
+    berth_compact_stats compacted;      ///< what it has done; guarded by the runtime's lock
+    berth_reclaimer room_maker;         ///< the compactor's place on the ladder
+    berth_reclaimer patient_room_maker; ///< the same after the stream's work
+    berth_reclaimer release_place;      ///< on the ladder, for pending releases
+    uint64_t seen_refusals;             ///< by the store, that are known of
+    bool wants_upkeep;                  ///< before the next op
+    uint64_t pass_bytes;                ///< emptied by compaction since it was wanted
+    berth_address_map plain_bytes;      ///< of berth_alloc(), out now
+    berth_use_window frame_use;         ///< bytes of the arena
+    berth_use_window pool_use;          ///< bytes in the pool's blocks and slabs
+    uint64_t aged_epoch;                ///< in which a step's end gave memory back
+    uint64_t quiet_takes;               ///< of the pool, when its memory was aged last
+    uint64_t quiet_blocks;              ///< out at that time
+    bool is_visited;                    ///< guarded by the runtime's lock: does not end meanwhile
+    berth_context* previous;            ///< the runtime's list
     berth_context* next;
     berth_status error;
     char error_text[1536];

@@ -35,12 +35,6 @@ static bool run_slice(berth_context* context, const berth_compact_budget* slice)
     return berth_compactor_tidy(&context->compactor, slice);
 }
 
-/// Tells the monitor that there is nothing left to be done.
-static void end_pass(berth_context* context) {
-    berth_monitor_finish_pass(context->monitor, context->pass_bytes);
-    context->pass_bytes = 0;
-}
-
 static bool is_worth_a_look(const berth_context* context) {
     berth_pool_stats pool;
     berth_pool_query_stats(context->home.pool, &pool);
@@ -48,6 +42,18 @@ static bool is_worth_a_look(const berth_context* context) {
     uint64_t whole, beside;
     berth_pool_query_free(context->home.pool, &whole, &beside);
     return beside >= WORTH_GRANULES * granule && beside >= pool.mapped_bytes / WORTH_SHARE;
+}
+
+/// One slice while nobody uses the memory; true if there is more to be done.
+static bool run_idle_slice(berth_context* context, const berth_compact_budget* slice) {
+    if (run_slice(context, slice)) return true;
+    return is_worth_a_look(context) && berth_compactor_press(&context->compactor, slice);
+}
+
+/// Tells the monitor that there is nothing left to be done.
+static void end_pass(berth_context* context) {
+    berth_monitor_finish_pass(context->monitor, context->pass_bytes);
+    context->pass_bytes = 0;
 }
 
 void berth_upkeep_run_slice(berth_context* context) {
@@ -67,51 +73,69 @@ void berth_upkeep_at_step_end(berth_context* context) {
 
 bool berth_upkeep_in_visit(berth_context* context) {
     if (!may_compact(context) || !is_worth_a_look(context)) return false;
-    const bool has_more = run_slice(context, &context->runtime->compact_slice);
+    const bool has_more = run_idle_slice(context, &context->runtime->compact_slice);
     report(context);
     return has_more;
 }
 
-/// Empties as many granules as are wanted beyond those that lie idle, and gives these and those
-/// back.
-static uint64_t make_room(berth_context* context, uint64_t wanted_bytes) {
-    uint64_t whole, beside;
-    berth_pool_query_free(context->home.pool, &whole, &beside);
-    if (wanted_bytes <= whole || beside == 0) return 0; // the next rung gives what lies idle
+static uint64_t make_room(berth_context* context, uint64_t wanted_bytes, bool may_block) {
     const berth_compact_budget* slice = &context->runtime->compact_slice;
-    const uint64_t emptied =
-        berth_compactor_make_room(&context->compactor, slice, wanted_bytes - whole);
+    const uint64_t given =
+        berth_compactor_give_room(&context->compactor, slice, wanted_bytes, may_block);
     report(context);
-    return emptied > 0 ? berth_pool_release_idle(context->home.pool, 0, wanted_bytes) : 0;
+    return given;
 }
 
-/// The rung of compaction. The climbing context is in an op perhaps, whose operands stay.
-static uint64_t climb(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
-    berth_context* context = self;
-    if (climber == &context->tenant) return make_room(context, wanted_bytes);
+/// As a rung. The climbing context is in an op perhaps, whose operands stay.
+static uint64_t climb(berth_context* context,
+                      const berth_tenant* climber,
+                      uint64_t wanted_bytes,
+                      bool may_block) {
+    if (climber == &context->tenant) return make_room(context, wanted_bytes, may_block);
     if (!berth_home_try_visit(&context->home)) return 0;
     ++context->home.epoch;
-    const uint64_t given = make_room(context, wanted_bytes);
+    const uint64_t given = make_room(context, wanted_bytes, may_block);
     berth_home_end_visit(&context->home);
     return given;
+}
+
+/// The rung of compaction; nothing there takes long to wait for where work is done at once.
+static uint64_t compact(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    berth_context* context = self;
+    return climb(
+        context, climber, wanted_bytes, !berth_device_is_async(context->home.stream->device));
+}
+
+/// The rung of waiting, after what the pool waits for.
+static uint64_t compact_after_work(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
+    return climb(self, climber, wanted_bytes, true);
 }
 
 void berth_upkeep_begin(berth_context* context) {
     const berth_runtime* runtime = context->runtime;
     berth_compactor_init(&context->compactor, context->home.host, context->home.pool);
     if (!may_compact(context)) return;
+    berth_pool_allow_moves(context->home.pool);
     context->wants_upkeep = runtime->compact_mode == BERTH_COMPACT_ALWAYS;
     context->room_maker = (berth_reclaimer){.rung = BERTH_RUNG_COMPACTION,
                                             .tenant = &context->tenant,
                                             .owner = BERTH_OWNER_POOL,
                                             .self = context,
-                                            .reclaim = climb};
+                                            .reclaim = compact};
+    // before the first is in the list, where it is the store's
+    context->patient_room_maker = context->room_maker;
+    context->patient_room_maker.rung = BERTH_RUNG_WAIT;
+    context->patient_room_maker.reclaim = compact_after_work;
     berth_store_add_reclaimer(runtime->store, &context->room_maker);
+    if (berth_device_is_async(context->home.stream->device))
+        berth_store_add_reclaimer(runtime->store, &context->patient_room_maker);
 }
 
 void berth_upkeep_end(berth_context* context) {
-    if (context->room_maker.self != NULL)
+    if (context->room_maker.self != NULL) {
         berth_store_remove_reclaimer(context->runtime->store, &context->room_maker);
+        berth_store_remove_reclaimer(context->runtime->store, &context->patient_room_maker);
+    }
     berth_compactor_fini(&context->compactor);
 }
 
@@ -121,7 +145,7 @@ static bool run_slices(berth_context* context, uint64_t end_ns) {
     for (uint64_t now; has_more && (now = berth_clock_now_ns()) < end_ns;) {
         berth_compact_budget slice = context->runtime->compact_slice;
         if (slice.ns > end_ns - now) slice.ns = end_ns - now;
-        has_more = run_slice(context, &slice);
+        has_more = run_idle_slice(context, &slice);
     }
     return has_more;
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "memory/pool_join.h"
 
 /// Extents that one slice looks at.
 #define SURVEY_EXTENTS 4096u
@@ -30,6 +31,7 @@ void berth_compactor_fini(berth_compactor* compactor) {
     berth_survey_fini(&compactor->survey, compactor->host);
     berth_compact_victim_vec_fini(&compactor->candidates, compactor->host);
     berth_mover_fini(&compactor->mover, compactor->host);
+    berth_slide_vec_fini(&compactor->slides, compactor->host);
 }
 
 // --- Slices -------------------------------------------------------------------------------------
@@ -172,6 +174,7 @@ static void choose_victims(berth_compactor* compactor) {
     if (is_asked(compactor) && count * granule < compactor->wanted_bytes)
         compactor->candidates.count = count = 0;
     compactor->victim_count = count;
+    compactor->planned_bytes = moved;
     compactor->next_victim = 0;
     compactor->emptied_bytes = 0;
 }
@@ -315,15 +318,197 @@ bool berth_compactor_tidy(berth_compactor* compactor, const berth_compact_budget
     return compactor->stage != BERTH_COMPACT_IDLE || !compactor->is_settled;
 }
 
-uint64_t berth_compactor_make_room(berth_compactor* compactor,
-                                   const berth_compact_budget* budget,
-                                   uint64_t bytes) {
-    if (!begin_round(compactor, bytes)) return 0;
+/// Pushes the blocks of one slide together, as far as the slice allows.
+static outcome run_slide(berth_compactor* compactor, berth_slide* slide, slice* now) {
+    for (uint64_t bytes; (bytes = berth_slide_query_next(compactor->pool, slide)) != 0;) {
+        if (!has_room(compactor, now, bytes))
+            return is_too_large(now, bytes) ? REFUSED : OUT_OF_BUDGET;
+        berth_move_count count = {0};
+        const uint64_t begin_ns = berth_clock_now_ns();
+        const bool is_done = berth_slide_step(compactor->pool, slide, &count);
+        learn_speed(compactor, count.moved_bytes, berth_clock_now_ns() - begin_ns);
+        now->bytes += count.moved_bytes;
+        compactor->stats.moved_bytes += count.moved_bytes;
+        compactor->stats.moved_blocks += count.blocks;
+        if (!is_done) return REFUSED;
+    }
+    return slide->blocks == 0 ? DONE : REFUSED;
+}
+
+/// Makes the slides that have been planned.
+static void run_slides(berth_compactor* compactor, const berth_compact_budget* budget) {
+    slice now = begin_slice(budget, true);
+    for (size_t i = 0; i < compactor->slides.count; ++i) {
+        berth_slide* slide = &compactor->slides.items[i];
+        outcome result;
+        while ((result = run_slide(compactor, slide, &now)) == OUT_OF_BUDGET) {
+            end_slice(compactor, &now);
+            now = begin_slice(budget, true);
+        }
+        if (result == DONE)
+            compactor->stats.emptied_bytes += slide->gain_bytes;
+        else
+            ++compactor->stats.refused;
+    }
+    end_slice(compactor, &now);
+}
+
+/// Lays two ends of runs into one granule; false if that would copy more than `limit_bytes`.
+static bool merge_one(berth_compactor* compactor, slice* now, uint64_t limit_bytes) {
+    berth_move_count count = {0};
+    const bool is_done = berth_pool_merge(compactor->pool, limit_bytes, &count);
+    now->bytes += count.moved_bytes;
+    compactor->stats.moved_bytes += count.moved_bytes;
+    compactor->stats.remapped_bytes += count.remapped_bytes;
+    if (is_done) compactor->stats.emptied_bytes += compactor->survey.granule_bytes;
+    return is_done;
+}
+
+/// Lays blocks of different granules into one until granules of `bytes` are free, for at most
+/// `limit_bytes` of copies each; returns what is free then.
+static uint64_t merge_granules(berth_compactor* compactor,
+                               const berth_compact_budget* budget,
+                               uint64_t bytes,
+                               uint64_t limit_bytes) {
+    const uint64_t granule = compactor->survey.granule_bytes;
+    uint64_t gained = 0;
+    slice now = begin_slice(budget, true);
+    while (gained < bytes) {
+        if (!has_room(compactor, &now, granule / 2)) {
+            end_slice(compactor, &now);
+            now = begin_slice(budget, true);
+        }
+        if (!merge_one(compactor, &now, limit_bytes)) break;
+        gained += granule;
+    }
+    end_slice(compactor, &now);
+    return gained;
+}
+
+/// Bytes of whole granules that lie free.
+static uint64_t query_whole(const berth_compactor* compactor) {
+    uint64_t whole, beside;
+    berth_pool_query_free(compactor->pool, &whole, &beside);
+    return whole;
+}
+
+/// Gathers what lies apart, and plans to push blocks together for `bytes`; false if so much cannot
+/// be had.
+static bool plan_slides(berth_compactor* compactor, uint64_t bytes, bool aligns) {
+    berth_pool* pool = compactor->pool;
+    if (berth_slides_plan(pool, bytes, aligns, &compactor->slides) >= bytes) return true;
+    berth_move_count count = {0};
+    berth_pool_gather(pool, &count);
+    compactor->stats.remapped_bytes += count.remapped_bytes;
+    return berth_slides_plan(pool, bytes, aligns, &compactor->slides) >= bytes;
+}
+
+/// Pushes blocks together until granules of `bytes` are free, 0 if that is not to be had.
+static uint64_t slide_for(berth_compactor* compactor,
+                          const berth_compact_budget* budget,
+                          uint64_t bytes) {
+    const uint64_t before = query_whole(compactor);
+    // the first way copies less, and may find that ends of runs cannot be merged
+    if (plan_slides(compactor, bytes, false)) {
+        run_slides(compactor, budget);
+        const uint64_t gained = query_whole(compactor) - before;
+        if (gained < bytes) (void)merge_granules(compactor, budget, bytes - gained, UINT64_MAX);
+    }
+    const uint64_t gained = query_whole(compactor) - before;
+    if (gained < bytes && plan_slides(compactor, bytes - gained, true))
+        run_slides(compactor, budget);
+    return query_whole(compactor) - before;
+}
+
+bool berth_compactor_press(berth_compactor* compactor, const berth_compact_budget* budget) {
+    const uint64_t changes = berth_pool_query_changes(compactor->pool);
+    const uint64_t granule = compactor->survey.granule_bytes;
+    if (granule == 0 || (compactor->is_pressed && compactor->pressed_at == changes)) return false;
+    berth_pool_flush_front(compactor->pool);
+    slice now = begin_slice(budget, false);
+    bool has_more = false;
+    while (has_room(compactor, &now, granule / 2) && merge_one(compactor, &now, UINT64_MAX))
+        has_more = true;
+    if (!has_more && plan_slides(compactor, granule, true)) {
+        berth_slide* slide = &compactor->slides.items[0];
+        const outcome result = run_slide(compactor, slide, &now);
+        if (result == DONE) compactor->stats.emptied_bytes += slide->gain_bytes;
+        has_more = result != REFUSED;
+    }
+    end_slice(compactor, &now);
+    compactor->is_pressed = !has_more;
+    compactor->pressed_at = changes;
+    return has_more;
+}
+
+/// Chooses the granules of `bytes` that are emptied with the least copies; returns what emptying
+/// one copies, UINT64_MAX if not so many can be.
+static uint64_t choose_granules(berth_compactor* compactor,
+                                const berth_compact_budget* budget,
+                                uint64_t bytes) {
+    if (!begin_round(compactor, bytes)) return UINT64_MAX;
+    berth_pool_flush_front(compactor->pool);
+    slice now = begin_slice(budget, true);
+    while (compactor->stage == BERTH_COMPACT_SURVEY) {
+        continue_survey(compactor, &now);
+        end_slice(compactor, &now);
+        now = begin_slice(budget, true);
+    }
+    const size_t count = compactor->victim_count;
+    return count > 0 ? compactor->planned_bytes / count : UINT64_MAX;
+}
+
+/// Empties the granules that have been chosen.
+static uint64_t empty_granules(berth_compactor* compactor, const berth_compact_budget* budget) {
     while (compactor->stage != BERTH_COMPACT_IDLE)
         run_slice(compactor, budget);
+    return compactor->emptied_bytes;
+}
+
+/// As make_room; `may_push` where nothing else helps.
+static uint64_t make_room(berth_compactor* compactor,
+                          const berth_compact_budget* budget,
+                          uint64_t bytes,
+                          bool may_push) {
+    uint64_t cost = choose_granules(compactor, budget, bytes);
+    uint64_t gained = merge_granules(compactor, budget, bytes, cost);
+    if (gained > 0 && gained < bytes) cost = choose_granules(compactor, budget, bytes - gained);
+    if (gained < bytes && cost != UINT64_MAX) gained += empty_granules(compactor, budget);
+    if (gained < bytes) gained += merge_granules(compactor, budget, bytes - gained, UINT64_MAX);
+    if (gained < bytes && may_push) gained += slide_for(compactor, budget, bytes - gained);
+    return gained;
+}
+
+uint64_t berth_compactor_make_room(berth_compactor* compactor,
+                                   const berth_compact_budget* budget,
+                                   uint64_t bytes,
+                                   bool may_block) {
+    berth_pool* pool = compactor->pool;
+    uint64_t whole, beside;
+    berth_pool_query_free(pool, &whole, &beside);
+    if (beside < bytes) return 0;
+    if (may_block) berth_pool_set_waiting(pool, true);
+    const uint64_t gained = make_room(compactor, budget, bytes, may_block);
+    if (may_block) berth_pool_set_waiting(pool, false);
+    compactor->stage = BERTH_COMPACT_IDLE;
     // a round for its own sake may still find something
     compactor->is_settled = false;
-    return compactor->emptied_bytes;
+    return gained;
+}
+
+uint64_t berth_compactor_give_room(berth_compactor* compactor,
+                                   const berth_compact_budget* budget,
+                                   uint64_t wanted_bytes,
+                                   bool may_block) {
+    berth_pool* pool = compactor->pool;
+    uint64_t whole, beside;
+    berth_pool_query_free(pool, &whole, &beside);
+    if (wanted_bytes <= whole || beside == 0) return 0; // the next rung gives what lies idle
+    const uint64_t missing = wanted_bytes - whole;
+    if (berth_compactor_make_room(compactor, budget, missing, may_block) == 0) return 0;
+    // what has just been copied is still on its way
+    if (may_block && !berth_pool_wait(pool)) return 0;
+    return berth_pool_release_idle(pool, 0, wanted_bytes);
 }
 
 void berth_compactor_stir(berth_compactor* compactor, const berth_compact_budget* budget) {
@@ -352,6 +537,7 @@ void berth_compact_stats_add(berth_compact_stats* stats, const berth_compact_sta
     stats->slices += more->slices;
     stats->moved_bytes += more->moved_bytes;
     stats->moved_blocks += more->moved_blocks;
+    stats->remapped_bytes += more->remapped_bytes;
     stats->emptied_bytes += more->emptied_bytes;
     stats->refused += more->refused;
     if (more->longest_ns > stats->longest_ns) stats->longest_ns = more->longest_ns;

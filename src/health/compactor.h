@@ -12,6 +12,7 @@
 #define BERTH_HEALTH_COMPACTOR_H
 
 #include "memory/pool_move.h"
+#include "memory/pool_slide.h"
 
 #define BERTH_COMPACT_BUCKETS 40u
 
@@ -26,9 +27,10 @@ typedef struct berth_compact_stats {
     uint64_t slices;      ///< that looked at or moved anything
     uint64_t moved_bytes; ///< copied
     uint64_t moved_blocks;
-    uint64_t emptied_bytes; ///< of granules that nothing is left in
-    uint64_t refused;       ///< granules that could not be emptied though that was tried
-    uint64_t longest_ns;    ///< the longest slice
+    uint64_t remapped_bytes; ///< of granules that got other addresses with what lies in them
+    uint64_t emptied_bytes;  ///< of granules that nothing is left in
+    uint64_t refused;        ///< granules that could not be emptied though that was tried
+    uint64_t longest_ns;     ///< the longest slice
     /// Slices by time: bucket i counts those of less than 2^i nanoseconds, and not less than half.
     uint64_t slices_by_time[BERTH_COMPACT_BUCKETS];
 } berth_compact_stats;
@@ -57,11 +59,15 @@ typedef struct berth_compactor {
     berth_compact_victim_vec candidates; ///< the cheapest first
     size_t victim_count;                 ///< of them
     size_t next_victim;
+    uint64_t planned_bytes; ///< that emptying the victims copies
     uint64_t wanted_bytes;  ///< of granules to empty; UINT64_MAX: as many as pay
     uint64_t emptied_bytes; ///< of them, since the survey
     uint64_t settled_at;    ///< the pool's changes when nothing was left to be done
     bool is_settled;
+    uint64_t pressed_at; ///< the pool's changes when nothing could be pushed together
+    bool is_pressed;
     berth_mover mover;
+    berth_slide_vec slides;
     size_t stirred;      ///< where berth_compactor_stir() goes on
     uint64_t ns_per_mib; ///< what copying takes; learned
     berth_compact_stats stats;
@@ -73,12 +79,26 @@ void berth_compactor_fini(berth_compactor* compactor);
 /// One slice of making the pool compact. True if there is more to be done.
 bool berth_compactor_tidy(berth_compactor* compactor, const berth_compact_budget* slice);
 
-/// Empties granules of `bytes` together, the cheapest ones, in as many slices as it takes; returns
-/// the bytes emptied. Moves nothing if so much cannot be emptied. What the device still works on
-/// counts as emptied.
+/// One slice of pushing blocks together that have no place elsewhere: copies more for what it
+/// gains, for times when nobody uses the memory. True if there is more to be done.
+bool berth_compactor_press(berth_compactor* compactor, const berth_compact_budget* slice);
+
+/// Empties granules of `bytes`, in as many slices as it takes; returns the bytes emptied. The
+/// cheapest way first: ends of runs are laid into one granule, or what lies in a granule goes
+/// elsewhere; at last, if it `may_block`, neighbours are pushed together. Then it waits for the
+/// device, too, before granules that this works on get other addresses; without that, what the
+/// device still works on counts as emptied. Moves nothing if there is not so much free memory.
 uint64_t berth_compactor_make_room(berth_compactor* compactor,
                                    const berth_compact_budget* slice,
-                                   uint64_t bytes);
+                                   uint64_t bytes,
+                                   bool may_block);
+
+/// What a place on the ladder does that wants `wanted_bytes`: makes room for as much as does not
+/// lie idle already, and gives it back; returns the bytes given.
+uint64_t berth_compactor_give_room(berth_compactor* compactor,
+                                   const berth_compact_budget* slice,
+                                   uint64_t wanted_bytes,
+                                   bool may_block);
 
 /// One slice of moving blocks though nothing is gained: for tests of who owns blocks.
 void berth_compactor_stir(berth_compactor* compactor, const berth_compact_budget* slice);

@@ -320,6 +320,77 @@ void berth_extents_set_lifetime(berth_extents* extents,
     sort_again(extents, extent->after);
 }
 
+/// Makes `before` and `after` neighbours; either may be 0.
+static void link_extents(berth_extents* extents, berth_extent_id before, berth_extent_id after) {
+    if (before != 0) berth_extents_at(extents, before)->after = after;
+    if (after != 0) berth_extents_at(extents, after)->before = before;
+}
+
+void berth_extents_swap_after(berth_extents* extents, berth_extent_id id) {
+    berth_extent* gap = berth_extents_at(extents, id);
+    const berth_extent_id block_id = gap->after;
+    berth_extent* block = berth_extents_at(extents, block_id);
+    BERTH_CHECK(2, gap->state == BERTH_EXTENT_BUSY);
+    BERTH_CHECK(2, block_id != 0 && block->state == BERTH_EXTENT_USED);
+    const berth_extent_id before = gap->before, after = block->after;
+    link_extents(extents, before, block_id);
+    link_extents(extents, id, after);
+    link_extents(extents, block_id, id);
+    block->start = gap->start;
+    gap->start = block->start + block->size;
+    // what lies beside it belongs to its new neighbours
+    sort_again(extents, before);
+    sort_again(extents, after);
+}
+
+/// Puts the neighbours `first` to `last`, none of which is in a bin or changes its place within its
+/// granule, where `start` is; returns the bytes that they have.
+static uint64_t put_run(berth_extents* extents,
+                        berth_extent_id first,
+                        berth_extent_id last,
+                        uint64_t start,
+                        uint32_t region) {
+    const uint64_t begin = start;
+    for (berth_extent_id id = first;; id = berth_extents_at(extents, id)->after) {
+        berth_extent* extent = berth_extents_at(extents, id);
+        extent->start = start;
+        extent->region = region;
+        start += extent->size;
+        if (id == last) return start - begin;
+    }
+}
+
+void berth_extents_exchange(berth_extents* extents,
+                            berth_extent_id first,
+                            berth_extent_id last,
+                            berth_extent_id busy) {
+    const berth_extent low = *berth_extents_at(extents, first);
+    const berth_extent_id above = berth_extents_at(extents, last)->after;
+    const berth_extent gap = *berth_extents_at(extents, busy);
+    BERTH_CHECK(2, gap.state == BERTH_EXTENT_BUSY);
+    if (gap.after == first) {
+        link_extents(extents, gap.before, first);
+        link_extents(extents, last, busy);
+        link_extents(extents, busy, above);
+    } else if (above == busy) {
+        link_extents(extents, low.before, busy);
+        link_extents(extents, busy, first);
+        link_extents(extents, last, gap.after);
+    } else {
+        link_extents(extents, low.before, busy);
+        link_extents(extents, busy, above);
+        link_extents(extents, gap.before, first);
+        link_extents(extents, last, gap.after);
+    }
+    const uint64_t size = put_run(extents, first, last, gap.start, gap.region);
+    BERTH_CHECK(2, size == gap.size);
+    (void)put_run(extents, busy, busy, low.start, low.region);
+    // what lies beside them belongs to its new neighbours
+    const berth_extent_id beside[] = {low.before, above, gap.before, gap.after};
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        sort_again(extents, beside[i]);
+}
+
 void berth_extents_join_after(berth_extents* extents, berth_extent_id id) {
     const berth_extent* extent = berth_extents_at(extents, id);
     BERTH_CHECK(2, extent->state == BERTH_EXTENT_BUSY && extent->after != 0);

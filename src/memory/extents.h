@@ -145,6 +145,16 @@ berth_extent_id berth_extents_set(berth_extents* extents,
 void berth_extents_set_lifetime(berth_extents* extents,
                                 berth_extent_id id,
                                 berth_lifetime lifetime);
+/// Lets the BUSY extent `id` and the USED one after it change places: the latter may be its
+/// region's first one then.
+void berth_extents_swap_after(berth_extents* extents, berth_extent_id id);
+/// Lets the neighbours `first` to `last`, USED and BUSY ones, change places with the BUSY extent
+/// `busy`, which is none of them, as long, and equally far from a border of granules. Ids stay:
+/// others may be the first ones of their regions then.
+void berth_extents_exchange(berth_extents* extents,
+                            berth_extent_id first,
+                            berth_extent_id last,
+                            berth_extent_id busy);
 /// Joins two BUSY neighbours, `id` and the one after it.
 void berth_extents_join_after(berth_extents* extents, berth_extent_id id);
 

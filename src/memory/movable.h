@@ -20,9 +20,10 @@ typedef struct berth_movable_ops {
     /// When the block was used last, in epochs of its owner that count up; for choosing cold ones.
     uint64_t (*last_use)(const berth_movable* self);
     /// The content is in `to`, or will be once the pool's stream has come so far; `to` is the
-    /// owner's from now on, what it had before is the mover's. NULL: it stays where it is. Cannot
-    /// fail, and calls no pool.
-    void (*move)(berth_movable* self, const struct berth_block* to);
+    /// owner's from now on, what it had before is the mover's: its last `left_bytes` are free
+    /// memory, the rest may hold something else or be mapped no more. NULL: it stays where it is.
+    /// Cannot fail, and calls no pool.
+    void (*move)(berth_movable* self, const struct berth_block* to, uint64_t left_bytes);
 } berth_movable_ops;
 
 /// Member of whatever owns a block that may move. `ops` is never NULL.

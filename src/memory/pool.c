@@ -191,11 +191,29 @@ void berth_pool_destroy(berth_pool* pool) {
     berth_remote_fini(&pool->remote, pool->host);
     berth_front_fini(&pool->front, pool->host);
     berth_pool_region_vec_fini(&pool->regions, pool->host);
+    berth_edge_vec_fini(&pool->tails, pool->host);
+    berth_edge_vec_fini(&pool->heads, pool->host);
     berth_slabs_fini(&pool->slabs);
     berth_extents_fini(&pool->extents);
     berth_sites_fini(&pool->sites);
     berth_mutex_fini(&pool->mutex);
     berth_host_free(pool->host, pool);
+}
+
+void berth_pool_allow_moves(berth_pool* pool) {
+    berth_mutex_lock(pool->lock);
+    pool->may_move = true;
+    berth_mutex_unlock(pool->lock);
+}
+
+bool berth_pool_wait(const berth_pool* pool) {
+    return !pool->is_async || berth_stream_synchronize(pool->stream) == BERTH_OK;
+}
+
+void berth_pool_set_waiting(berth_pool* pool, bool waiting) {
+    berth_mutex_lock(pool->lock);
+    pool->may_wait = waiting;
+    berth_mutex_unlock(pool->lock);
 }
 
 berth_extent_id berth_pool_free_extent(berth_pool* pool, berth_extent_id id, uint64_t ticket) {

@@ -103,6 +103,15 @@ void berth_pool_note_step(berth_pool* pool);
 /// lives there.
 void berth_pool_set_cautious(berth_pool* pool, bool cautious);
 
+/// Lets takes move other blocks, whose owners agree, where that finds a place for a block which
+/// would have none. The guard's holder.
+void berth_pool_allow_moves(berth_pool* pool);
+
+/// Waits for the stream's work, so that what it has moved can be given back. False if that fails.
+bool berth_pool_wait(const berth_pool* pool);
+/// While `waiting`, moves of granules wait for work that may touch them instead of being left out.
+void berth_pool_set_waiting(berth_pool* pool, bool waiting);
+
 /// The most bytes of granules that one take(size) can map, whatever the state of the pool.
 uint64_t berth_pool_query_worst_growth(const berth_pool* pool, uint64_t size);
 

@@ -32,6 +32,15 @@ typedef struct berth_pool_region {
 
 BERTH_VEC_DEFINE(berth_pool_region_vec, berth_pool_region);
 
+/// Free memory that ends, or begins, at a border of granules within a FREE extent.
+typedef struct berth_edge {
+    berth_extent_id id;
+    uint64_t border; ///< address
+    uint64_t bytes;
+} berth_edge;
+
+BERTH_VEC_DEFINE(berth_edge_vec, berth_edge);
+
 struct berth_pool {
     berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const pool
     berth_mutex mutex;
@@ -78,6 +87,10 @@ struct berth_pool {
     uint64_t largest_now;    ///< request for an extent in the present window of takes
     uint64_t largest_before; ///< in the one before it
     bool is_cautious;        ///< fragmentation is forecast
+    bool may_move;           ///< takes may move blocks whose owners let them
+    bool may_wait;           ///< for the stream, before granules get other addresses
+    berth_edge_vec tails;    ///< for joining; they end at borders
+    berth_edge_vec heads;    ///< they begin at borders
 
     berth_pool_asked asked;
     berth_pool_watch* watch; ///< NULL: nobody looks
@@ -135,6 +148,12 @@ void berth_pool_poison(const berth_pool* pool, uint64_t start, uint64_t size);
 void berth_pool_put_in_order(berth_pool* pool, bool is_holder);
 /// Makes `id` FREE (poisoned where sanitizers look) and joins it with its neighbours.
 berth_extent_id berth_pool_free_extent(berth_pool* pool, berth_extent_id id, uint64_t ticket);
+
+/// An extent has come to another place: if that is the begin of its region, it is the first one.
+static inline void berth_pool_note_first(berth_pool* pool, berth_extent_id id) {
+    const berth_extent* extent = berth_extents_at(&pool->extents, id);
+    if (extent->before == 0) pool->regions.items[extent->region].first = id;
+}
 
 /// Puts a block's memory back among what is free, past the front. Its bytes are counted elsewhere.
 void berth_pool_return_block(berth_pool* pool, const berth_block* block);
@@ -258,14 +277,36 @@ void berth_pool_flush_slabs(berth_pool* pool);
 
 // pool_pages.c
 
-/// Maps what is missing for an extent of `size` bytes at a multiple of `alignment` (at most a
-/// granule) for a block of `lifetime`; `*out_id` is exactly that, USED. Unlocks.
+/// An extent that is to be made by mapping what is missing.
+typedef struct berth_pool_growth {
+    uint64_t size;
+    uint64_t alignment; ///< at most a granule
+    berth_lifetime lifetime;
+    bool extends; ///< what is free beside a hole of the addresses may be a part of it
+    berth_reservation* reservation;
+} berth_pool_growth;
+
+/// `*out_id` is exactly what is asked for, USED. Unlocks.
 BERTH_NODISCARD berth_status berth_pool_grow(berth_pool* pool,
-                                             uint64_t size,
-                                             uint64_t alignment,
-                                             berth_lifetime lifetime,
-                                             berth_reservation* reservation,
+                                             const berth_pool_growth* wanted,
                                              berth_extent_id* out_id);
+/// A stretch of a HOLE between FREE extents, or beside one.
+typedef struct berth_pool_gap {
+    berth_extent_id lower; ///< ends where it begins; 0: none
+    berth_extent_id upper; ///< begins where it ends; 0: none
+    uint64_t start;
+    uint64_t size;
+} berth_pool_gap;
+
+/// As grow, for a block that begins with `lower`, or the gap, and reaches over all of the gap.
+BERTH_NODISCARD berth_status berth_pool_fill_gap(berth_pool* pool,
+                                                 const berth_pool_gap* gap,
+                                                 uint64_t size,
+                                                 berth_lifetime lifetime,
+                                                 berth_extent_id* out_id);
+/// Reserves addresses for at least `need` bytes, generously if the system lets us. Needs a spare
+/// record.
+BERTH_NODISCARD berth_status berth_pool_add_region(berth_pool* pool, uint64_t need);
 /// Gives granules back to the store until FREE extents hold `keep_bytes` or `limit_bytes` are given
 /// back; returns the bytes. Unlocks.
 uint64_t berth_pool_release_pages(berth_pool* pool,

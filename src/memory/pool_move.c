@@ -33,7 +33,7 @@ static bool is_used(const berth_slab* slab, uint32_t slot) {
 
 static bool may_move(berth_movable* movable) {
     if (movable == NULL || !movable->ops->can_move(movable)) return false;
-    movable->ops->move(movable, NULL);
+    movable->ops->move(movable, NULL, 0);
     return true;
 }
 
@@ -282,11 +282,11 @@ static bool move_block(berth_pool* pool,
     BERTH_CHECK(1, old.handle == (uint64_t)from << 1);
     const uint64_t target = berth_extents_at(&pool->extents, to)->start;
     if (!copy_block(pool, &old, target)) {
-        movable->ops->move(movable, NULL);
+        movable->ops->move(movable, NULL, 0);
         return false;
     }
     const berth_block block = block_at(&old, target, (uint64_t)to << 1);
-    movable->ops->move(movable, &block);
+    movable->ops->move(movable, &block, old.size_bytes);
     berth_extents_at(&pool->extents, to)->movable = movable;
     berth_pool_move_life(pool, from, to);
     berth_pool_free_extent(pool, from, 0);
@@ -310,7 +310,7 @@ static bool move_slot(berth_pool* pool,
     const bool is_moved = copy_block(pool, &old, target);
     const berth_block block = block_at(&old, target, handle << 1 | 1u);
     const berth_block* left = is_moved ? &old : &block;
-    movable->ops->move(movable, is_moved ? &block : NULL);
+    movable->ops->move(movable, is_moved ? &block : NULL, old.size_bytes);
     berth_pool_poison(pool,
                       (uint64_t)(uintptr_t)left->data,
                       slot_bytes(pool, berth_slabs_at(&pool->slabs, from)));
@@ -346,7 +346,7 @@ static void tell_owners(const berth_pool* pool,
         berth_movable* movable = slab->movables[i];
         const berth_block old = *movable->ops->block(movable);
         const berth_block block = block_at(&old, start + i * slot_bytes(pool, slab), old.handle);
-        movable->ops->move(movable, start != 0 ? &block : NULL);
+        movable->ops->move(movable, start != 0 ? &block : NULL, old.size_bytes);
     }
 }
 

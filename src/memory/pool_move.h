@@ -21,7 +21,8 @@ BERTH_VEC_DEFINE(berth_move_step_vec, berth_move_step);
 
 /// What has been moved.
 typedef struct berth_move_count {
-    uint64_t moved_bytes; ///< by copies
+    uint64_t moved_bytes;    ///< by copies
+    uint64_t remapped_bytes; ///< that only have other addresses
     uint64_t blocks;
 } berth_move_count;
 

@@ -24,10 +24,11 @@ static uint64_t offset_in(const berth_space* space, uint64_t start) {
 }
 
 /// How a request will be met: `part` (may be 0) is mapped and free, `hole` next to it is to be
-/// mapped.
+/// mapped; `above` (may be 0), beyond that, is mapped and free, too.
 typedef struct growth {
     berth_extent_id part;
     berth_extent_id hole;
+    berth_extent_id above;
     uint64_t map_start;
     uint64_t map_bytes;
     uint64_t start; ///< of the block
@@ -94,9 +95,7 @@ static berth_status find_region_entry(berth_pool* pool, uint32_t* out_index) {
     return berth_pool_region_vec_push(&pool->regions, pool->host, (berth_pool_region){NULL, 0});
 }
 
-/// Reserves addresses for at least `need` bytes, generously if the system lets us. Needs a spare
-/// record.
-static berth_status add_region(berth_pool* pool, uint64_t need) {
+berth_status berth_pool_add_region(berth_pool* pool, uint64_t need) {
     uint32_t index = 0;
     BERTH_TRY(find_region_entry(pool, &index));
     berth_space* space = NULL;
@@ -126,17 +125,16 @@ void berth_pool_release_regions(berth_pool* pool, bool keep_one) {
 
 /// Decides where the block will lie and marks the stretches involved as BUSY.
 static berth_status begin_growth(berth_pool* pool,
-                                 uint64_t size,
-                                 uint64_t alignment,
+                                 const berth_pool_growth* wanted,
                                  growth* out_growth) {
-    const uint64_t fresh_bytes = berth_round_up(size, pool->granule_bytes);
-    growth best = {.map_bytes = fresh_bytes, .size = size};
-    consider_extensions(pool, size, alignment, &best);
+    const uint64_t fresh_bytes = berth_round_up(wanted->size, pool->granule_bytes);
+    growth best = {.map_bytes = fresh_bytes, .size = wanted->size};
+    if (wanted->extends) consider_extensions(pool, wanted->size, wanted->alignment, &best);
     if (best.hole == 0) {
         const uint64_t granule = pool->granule_bytes;
         best.hole = berth_extents_find(&pool->extents, true, fresh_bytes, granule, &best.map_start);
         if (best.hole == 0) {
-            BERTH_TRY(add_region(pool, fresh_bytes));
+            BERTH_TRY(berth_pool_add_region(pool, fresh_bytes));
             best.hole =
                 berth_extents_find(&pool->extents, true, fresh_bytes, granule, &best.map_start);
         }
@@ -149,6 +147,7 @@ static berth_status begin_growth(berth_pool* pool,
                                        best.map_bytes,
                                        BERTH_EXTENT_BUSY,
                                        BERTH_LIFETIME_UNKNOWN);
+    best.lifetime = wanted->lifetime;
     *out_growth = best;
     return BERTH_OK;
 }
@@ -252,6 +251,7 @@ static void abandon_growth(berth_pool* pool, const growth* plan, uint64_t filled
     }
     if (hole != 0) berth_extents_set(&pool->extents, hole, BERTH_EXTENT_HOLE, 0);
     if (plan->part != 0) berth_pool_free_extent(pool, plan->part, 0);
+    if (plan->above != 0) berth_pool_free_extent(pool, plan->above, 0);
 }
 
 /// Joins the mapped stretches of `plan` and cuts the block out. Uses two spare records.
@@ -262,6 +262,7 @@ static berth_extent_id finish_growth(berth_pool* pool, const growth* plan) {
         whole = up ? plan->part : plan->hole;
         berth_extents_join_after(&pool->extents, whole);
     }
+    if (plan->above != 0) berth_extents_join_after(&pool->extents, whole);
     const berth_extent joined = *berth_extents_at(&pool->extents, whole);
     berth_pool_poison(pool, joined.start, joined.size);
     const berth_extent_id block = berth_extents_take_out(
@@ -273,29 +274,22 @@ static berth_extent_id finish_growth(berth_pool* pool, const growth* plan) {
     return block;
 }
 
-berth_status berth_pool_grow(berth_pool* pool,
-                             uint64_t size,
-                             uint64_t alignment,
-                             berth_lifetime lifetime,
-                             berth_reservation* reservation,
-                             berth_extent_id* out_id) {
-    *out_id = 0;
-    growth plan;
-    if (size > pool->capacity_bytes) return berth_store_refuse(pool->account, size);
-    // One for a region, two around the hole, two that stay hidden until the end.
-    BERTH_TRY(berth_extents_prepare(&pool->extents, 5));
-    BERTH_TRY(begin_growth(pool, size, alignment, &plan));
-    plan.lifetime = lifetime;
+/// Maps what `plan` lacks; `*out_id` is the block then. Uses four spare records, two of which stay
+/// hidden until the end. Unlocks.
+static berth_status run_growth(berth_pool* pool,
+                               const growth* plan,
+                               berth_reservation* reservation,
+                               berth_extent_id* out_id) {
     const berth_extent_id hidden[2] = {berth_extents_hide_spare(&pool->extents),
                                        berth_extents_hide_spare(&pool->extents)};
-    berth_space* space = space_of(pool, berth_extents_at(&pool->extents, plan.hole));
-    const uint64_t filled = fill_by_moving(pool, &plan);
-    const uint64_t missing = plan.map_bytes - filled;
+    berth_space* space = space_of(pool, berth_extents_at(&pool->extents, plan->hole));
+    const uint64_t filled = fill_by_moving(pool, plan);
+    const uint64_t missing = plan->map_bytes - filled;
     berth_status status = BERTH_OK;
     if (missing > 0) {
         berth_mutex_unlock(pool->lock);
         status = berth_store_map(
-            pool->account, reservation, space, offset_in(space, plan.map_start + filled), missing);
+            pool->account, reservation, space, offset_in(space, plan->map_start + filled), missing);
         berth_mutex_lock(pool->lock);
         if (status == BERTH_OK) {
             pool->mapped_bytes += missing;
@@ -305,10 +299,51 @@ berth_status berth_pool_grow(berth_pool* pool,
     berth_extents_return_spare(&pool->extents, hidden[0]);
     berth_extents_return_spare(&pool->extents, hidden[1]);
     if (status == BERTH_OK)
-        *out_id = finish_growth(pool, &plan);
+        *out_id = finish_growth(pool, plan);
     else
-        abandon_growth(pool, &plan, filled);
+        abandon_growth(pool, plan, filled);
     return status;
+}
+
+berth_status berth_pool_grow(berth_pool* pool,
+                             const berth_pool_growth* wanted,
+                             berth_extent_id* out_id) {
+    *out_id = 0;
+    growth plan;
+    if (wanted->size > pool->capacity_bytes) return berth_store_refuse(pool->account, wanted->size);
+    // One for a region, two around the hole, two that stay hidden until the end.
+    BERTH_TRY(berth_extents_prepare(&pool->extents, 5));
+    BERTH_TRY(begin_growth(pool, wanted, &plan));
+    return run_growth(pool, &plan, wanted->reservation, out_id);
+}
+
+berth_status berth_pool_fill_gap(berth_pool* pool,
+                                 const berth_pool_gap* gap,
+                                 uint64_t size,
+                                 berth_lifetime lifetime,
+                                 berth_extent_id* out_id) {
+    *out_id = 0;
+    // two around the hole, two that stay hidden until the end
+    BERTH_TRY(berth_extents_prepare(&pool->extents, 4));
+    growth plan = {.part = gap->lower != 0 ? gap->lower : gap->upper,
+                   .above = gap->lower != 0 ? gap->upper : 0,
+                   .map_start = gap->start,
+                   .map_bytes = gap->size,
+                   .start = gap->start,
+                   .size = size,
+                   .lifetime = lifetime};
+    if (gap->lower != 0) plan.start = berth_extents_at(&pool->extents, gap->lower)->start;
+    plan.hole = gap->lower != 0 ? berth_extents_at(&pool->extents, gap->lower)->after
+                                : berth_extents_at(&pool->extents, gap->upper)->before;
+    if (plan.part != 0) berth_extents_set(&pool->extents, plan.part, BERTH_EXTENT_BUSY, 0);
+    if (plan.above != 0) berth_extents_set(&pool->extents, plan.above, BERTH_EXTENT_BUSY, 0);
+    plan.hole = berth_extents_take_out(&pool->extents,
+                                       plan.hole,
+                                       plan.map_start,
+                                       plan.map_bytes,
+                                       BERTH_EXTENT_BUSY,
+                                       BERTH_LIFETIME_UNKNOWN);
+    return run_growth(pool, &plan, NULL, out_id);
 }
 
 /// Unmaps the BUSY extent `id`, waiting for its ticket first. Unlocks.

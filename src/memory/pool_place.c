@@ -2,7 +2,9 @@
 // Where blocks that are too large for slabs go: an extent among what is mapped, or growth.
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/numbers.h"
 #include "memory/pool_internal.h"
+#include "memory/pool_join.h"
 
 /// A remainder below 1/16 of the block, and too small for anything but a slab's work, stays with
 /// the block.
@@ -20,6 +22,7 @@ typedef struct wish {
     uint64_t alignment;
     berth_lifetime lifetime;
     berth_reservation* reservation;
+    uint64_t least_bytes; ///< what will do at any multiple of BERTH_ALIGNMENT; 0: nothing else
 } wish;
 
 /// Cuts a block out of the FREE extent `id`, whose first place for it is `start`, without leaving a
@@ -105,6 +108,24 @@ static uint64_t count_refusals(const berth_pool* pool) {
     return berth_store_query_tenant(account->store, account->tenant).refusals;
 }
 
+/// Bytes that the pool can still be given in whole granules.
+static uint64_t room_of(const berth_pool* pool) { return berth_store_query_room(pool->account); }
+
+/// Whether granules are lacking that a block would have to be given, and blocks may move to make
+/// room for it. Who was promised granules lacks none.
+static bool is_short(const berth_pool* pool, const wish* what) {
+    if (!pool->may_move || !pool->can_remap || what->least_bytes == 0 || what->reservation != NULL)
+        return false;
+    const uint64_t whole = pool->extents.placeable[BERTH_PLACEABLE_GRANULE];
+    return whole + room_of(pool) < berth_round_up(what->size, pool->granule_bytes);
+}
+
+/// Whether moves of blocks could make granules for all of a block, without what is free beside one.
+static bool could_be_apart(const berth_pool* pool, const wish* what) {
+    const uint64_t free_bytes = pool->extents.bytes[BERTH_EXTENT_FREE];
+    return free_bytes + room_of(pool) >= berth_round_up(what->size, pool->granule_bytes);
+}
+
 /// As berth_pool_take_extent, which notes how it ended.
 static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent_id* out_id) {
     bool spares = may_spoil(pool, what);
@@ -112,8 +133,21 @@ static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent
     *out_id = take_mapped(pool, what, &spares);
     if (*out_id != 0) return BERTH_OK;
     const uint64_t refusals = count_refusals(pool);
-    const berth_status status = berth_pool_grow(
-        pool, what->size, what->alignment, what->lifetime, what->reservation, out_id);
+    berth_status status = BERTH_OK;
+    bool extends = true;
+    if (is_short(pool, what)) {
+        status = berth_pool_join(pool, what->least_bytes, what->lifetime, out_id);
+        if (*out_id != 0 || (status != BERTH_OK && status != BERTH_ERR_OUT_OF_MEMORY))
+            return status;
+        // what is extended does not move while room is made
+        extends = !could_be_apart(pool, what);
+    }
+    const berth_pool_growth growth = {.size = what->size,
+                                      .alignment = what->alignment,
+                                      .lifetime = what->lifetime,
+                                      .extends = extends,
+                                      .reservation = what->reservation};
+    status = berth_pool_grow(pool, &growth, out_id);
     if (status != BERTH_ERR_OUT_OF_MEMORY) return status;
     // what was spared, or what the ladder has loosened without emptying a granule
     spares = false;
@@ -125,6 +159,18 @@ static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent
     return BERTH_OK;
 }
 
+/// Finds an extent, and tells the watch how that ended.
+static berth_status take_extent(berth_pool* pool,
+                                uint64_t site,
+                                const wish* what,
+                                berth_extent_id* out_id) {
+    if (!pool->can_remap) note_largest(pool, what->size);
+    const berth_pool_footing before = berth_pool_stand(pool);
+    const berth_status status = find_extent(pool, what, out_id);
+    berth_pool_note_asked(pool, &before, site, what->size, status);
+    return status;
+}
+
 berth_status berth_pool_take_extent(berth_pool* pool,
                                     uint64_t site,
                                     uint64_t size,
@@ -132,13 +178,9 @@ berth_status berth_pool_take_extent(berth_pool* pool,
                                     berth_lifetime lifetime,
                                     berth_reservation* reservation,
                                     berth_extent_id* out_id) {
-    if (!pool->can_remap) note_largest(pool, size);
     const wish what = {
         .size = size, .alignment = alignment, .lifetime = lifetime, .reservation = reservation};
-    const berth_pool_footing before = berth_pool_stand(pool);
-    const berth_status status = find_extent(pool, &what, out_id);
-    berth_pool_note_asked(pool, &before, site, size, status);
-    return status;
+    return take_extent(pool, site, &what, out_id);
 }
 
 berth_status berth_pool_take_large(berth_pool* pool,
@@ -150,9 +192,13 @@ berth_status berth_pool_take_large(berth_pool* pool,
     const berth_life life = known->believed != BERTH_LIFETIME_UNKNOWN
                                 ? *known
                                 : berth_pool_expect_life(pool, request->site);
+    const wish what = {.size = bytes,
+                       .alignment = alignment,
+                       .lifetime = life.believed,
+                       .reservation = request->reservation,
+                       .least_bytes = berth_round_up(request->size_bytes, BERTH_ALIGNMENT)};
     berth_extent_id id = 0;
-    BERTH_TRY(berth_pool_take_extent(
-        pool, request->site, bytes, alignment, life.believed, request->reservation, &id));
+    BERTH_TRY(take_extent(pool, request->site, &what, &id));
     berth_extent* extent = berth_extents_at(&pool->extents, id);
     extent->movable = request->movable;
     berth_pool_begin_life(pool, extent, &life, out_block);

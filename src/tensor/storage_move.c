@@ -23,12 +23,13 @@ static const berth_block* block(const berth_movable* self) { return &storage_of(
 
 static uint64_t last_use(const berth_movable* self) { return storage_of(self)->last_use; }
 
-static void move(berth_movable* self, const berth_block* to) {
+static void move(berth_movable* self, const berth_block* to, uint64_t left_bytes) {
     berth_storage* storage = storage_of(self);
     if (to != NULL) {
         berth_home* home = storage->home;
-        if (home->fills_on_free)
-            berth_home_fill(home, storage->data, storage->size_bytes, BERTH_POISON_FREE_BYTE);
+        const uint64_t kept_bytes = storage->size_bytes - left_bytes;
+        if (home->fills_on_free && left_bytes > 0)
+            berth_home_fill(home, storage->data + kept_bytes, left_bytes, BERTH_POISON_FREE_BYTE);
         if (home->audit != NULL) berth_audit_note_move(home->audit, storage->data, to->data);
         storage->block = *to;
         storage->data = to->data;

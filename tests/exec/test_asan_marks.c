@@ -141,7 +141,8 @@ static uint64_t last_use(const berth_movable* self) {
     (void)self;
     return 0;
 }
-static void move(berth_movable* self, const berth_block* to) {
+static void move(berth_movable* self, const berth_block* to, uint64_t left_bytes) {
+    (void)left_bytes;
     if (to != NULL) ((mover*)(void*)self)->block = *to;
 }
 

@@ -287,8 +287,9 @@ static void without_its_rung_the_request_is_refused_whatever_else_there_is(void*
         scene s;
         open_scenario(&s, what);
         take_away(&s, what->rung, false);
-        // which, having waited, gives what these two would have given without
-        if (what->rung == BERTH_RUNG_FRAMES || what->rung == BERTH_RUNG_TRIM)
+        // which, having waited, gives what these would have given without
+        if (what->rung == BERTH_RUNG_FRAMES || what->rung == BERTH_RUNG_TRIM ||
+            what->rung == BERTH_RUNG_COMPACTION)
             take_away(&s, BERTH_RUNG_WAIT, false);
         if (what->ask(&s)) fail_msg("a request on %s is met without %s", what->device, what->name);
         check(&s);

@@ -138,7 +138,7 @@ static void a_request_that_is_refused_is_met_after_room_was_made(void** state) {
     assert_int_equal(mover_take(kit->pool, kit->base.stream, large, bytes, 3),
                      BERTH_ERR_OUT_OF_MEMORY);
     const uint64_t least = 40 * G / 4;
-    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, bytes), bytes);
+    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, bytes, true), bytes);
     assert_true(kit->compactor.stats.moved_bytes <= least + least / 2);
     assert_ok(mover_take(kit->pool, kit->base.stream, large, bytes, 3));
     ++kit->count;
@@ -149,7 +149,7 @@ static void nothing_is_moved_for_room_that_cannot_be_made(void** state) {
     compact_kit* kit = *state;
     fill(kit, G / 4, MOST);
     thin_out(kit, 2, 0);
-    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 50 * G), 0);
+    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 50 * G, true), 0);
     assert_int_equal(kit->compactor.stats.moved_bytes, 0);
     check(kit);
 }
@@ -160,7 +160,7 @@ static void what_is_pinned_stays_and_others_make_the_room(void** state) {
     thin_out(kit, 4, 0);
     for (size_t i = 0; i < kit->count; i += 12)
         kit->owners[i].is_pinned = true;
-    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 16 * G), 16 * G);
+    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 16 * G, true), 16 * G);
     for (size_t i = 0; i < kit->count; i += 12)
         assert_int_equal(kit->owners[i].moves, 0);
     check(kit);
@@ -187,7 +187,7 @@ static void hot_blocks_are_moved_last(void** state) {
     thin_out(kit, 4, 0);
     for (size_t i = 0; i < kit->count; i += 4)
         kit->owners[i].last_use = i % 8 == 0 ? 1000 : 1;
-    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 30 * G), 30 * G);
+    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 30 * G, true), 30 * G);
     for (size_t i = 0; i < kit->count; i += 8)
         assert_int_equal(kit->owners[i].moves, 0);
 }
@@ -237,7 +237,7 @@ static void blocks_that_pass_borders_of_granules_are_moved_whole(void** state) {
     compact_kit* kit = *state;
     fill(kit, G / 4 + G / 8, MOST);
     thin_out(kit, 3, 0);
-    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 12 * G), 12 * G);
+    assert_int_equal(berth_compactor_make_room(&kit->compactor, &plenty, 12 * G, true), 12 * G);
     check(kit);
     tidy(kit, &plenty);
 }
@@ -299,7 +299,7 @@ static void run_randomly(uint64_t seed, bool fails) {
             break;
         case 2:
             if (test_random_one_in(&random, 8))
-                berth_compactor_make_room(&kit->compactor, &slice, bytes);
+                berth_compactor_make_room(&kit->compactor, &slice, bytes, true);
             owner->is_pinned = owner->is_out && test_random_one_in(&random, 4);
             break;
         default:

@@ -34,7 +34,8 @@ static inline uint64_t mover_last_use(const berth_movable* self) {
     return ((const mover_owner*)(const void*)self)->last_use;
 }
 
-static inline void mover_move(berth_movable* self, const berth_block* to) {
+static inline void mover_move(berth_movable* self, const berth_block* to, uint64_t left_bytes) {
+    (void)left_bytes;
     mover_owner* owner = (mover_owner*)(void*)self;
     assert_true(owner->is_still);
     owner->is_still = false;

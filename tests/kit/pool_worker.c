@@ -62,7 +62,8 @@ static const berth_block* block_of(const berth_movable* movable) {
 
 static uint64_t last_use(const berth_movable* movable) { return slot_of(movable)->last_use; }
 
-static void move(berth_movable* movable, const berth_block* to) {
+static void move(berth_movable* movable, const berth_block* to, uint64_t left_bytes) {
+    (void)left_bytes;
     pool_slot* slot = slot_of(movable);
     POOL_REQUIRE(slot->is_asked && !slot->is_pinned);
     slot->is_asked = false;
@@ -234,8 +235,7 @@ static void compact(pool_worker* w) {
 }
 
 static uint64_t make_room(pool_worker* w, uint64_t wanted_bytes) {
-    const uint64_t emptied = berth_compactor_make_room(&w->compactor, &slice, wanted_bytes);
-    return emptied > 0 ? berth_pool_release_idle(w->pool, 0, wanted_bytes) : 0;
+    return berth_compactor_give_room(&w->compactor, &slice, wanted_bytes, true);
 }
 
 /// The rung of compaction; the climber holds its own guard.
@@ -399,6 +399,7 @@ void pool_worker_init(pool_worker* w, pool_workshop* shop, uint64_t seed) {
                                       .self = w,
                                       .reclaim = climb};
     berth_store_add_reclaimer(shop->store, &w->room_maker);
+    if (one_in(w, 2)) berth_pool_allow_moves(w->pool);
 }
 
 void pool_worker_fini(pool_worker* w) {

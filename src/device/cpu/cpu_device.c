@@ -91,7 +91,7 @@ static berth_status copy(berth_device* self,
     (void)self;
     (void)stream;
     (void)kind;
-    memcpy(target, source, (size_t)size);
+    memmove(target, source, (size_t)size);
     return BERTH_OK;
 }
 

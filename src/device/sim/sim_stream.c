@@ -25,7 +25,7 @@ static void run_one(sim_device* sim, sim_stream* stream) {
         berth_host_free(sim->device.host, work.call);
         break;
     case SIM_WORK_COPY:
-        memcpy(work.target, work.source, (size_t)work.size_bytes);
+        memmove(work.target, work.source, (size_t)work.size_bytes);
         break;
     case SIM_WORK_MARK:
         stream->done = work.ticket;
