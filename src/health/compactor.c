@@ -20,6 +20,8 @@
 /// Granules that one round looks at where nobody waits for room.
 #define ROUND_CANDIDATES 512u
 #define MOST_SIXTEENTHS 32u
+/// Times that blocks are pushed together for one request.
+#define MOST_ROUNDS 16u
 #define MIB (UINT64_C(1) << 20)
 
 void berth_compactor_init(berth_compactor* compactor, const berth_host* host, berth_pool* pool) {
@@ -392,32 +394,36 @@ static uint64_t query_whole(const berth_compactor* compactor) {
     return whole;
 }
 
-/// Gathers what lies apart, and plans to push blocks together for `bytes`; false if so much cannot
-/// be had.
-static bool plan_slides(berth_compactor* compactor, uint64_t bytes, bool aligns) {
+/// Plans to push blocks together for `bytes`, after what lies apart has been gathered if need be;
+/// returns what that will gain.
+static uint64_t plan_slides(berth_compactor* compactor, uint64_t bytes, bool aligns) {
     berth_pool* pool = compactor->pool;
-    if (berth_slides_plan(pool, bytes, aligns, &compactor->slides) >= bytes) return true;
+    const uint64_t planned = berth_slides_plan(pool, bytes, aligns, &compactor->slides);
+    if (planned >= bytes) return planned;
     berth_move_count count = {0};
     berth_pool_gather(pool, &count);
     compactor->stats.remapped_bytes += count.remapped_bytes;
-    return berth_slides_plan(pool, bytes, aligns, &compactor->slides) >= bytes;
+    return berth_slides_plan(pool, bytes, aligns, &compactor->slides);
 }
 
-/// Pushes blocks together until granules of `bytes` are free, 0 if that is not to be had.
+/// Pushes blocks together until granules of `bytes` are free, or nothing is gained any more;
+/// returns the bytes gained.
 static uint64_t slide_for(berth_compactor* compactor,
                           const berth_compact_budget* budget,
                           uint64_t bytes) {
     const uint64_t before = query_whole(compactor);
-    // the first way copies less, and may find that ends of runs cannot be merged
-    if (plan_slides(compactor, bytes, false)) {
+    uint64_t gained = 0;
+    for (uint32_t round = 0; round < MOST_ROUNDS && gained < bytes; ++round) {
+        // the first way copies less, and may find that ends of runs cannot be merged
+        const bool aligns = round % 2 != 0;
+        const uint64_t planned = plan_slides(compactor, bytes - gained, aligns);
+        if (planned == 0 && aligns) break;
         run_slides(compactor, budget);
-        const uint64_t gained = query_whole(compactor) - before;
-        if (gained < bytes) (void)merge_granules(compactor, budget, bytes - gained, UINT64_MAX);
+        gained = query_whole(compactor) - before;
+        if (!aligns && gained < bytes)
+            gained += merge_granules(compactor, budget, bytes - gained, UINT64_MAX);
     }
-    const uint64_t gained = query_whole(compactor) - before;
-    if (gained < bytes && plan_slides(compactor, bytes - gained, true))
-        run_slides(compactor, budget);
-    return query_whole(compactor) - before;
+    return gained;
 }
 
 bool berth_compactor_press(berth_compactor* compactor, const berth_compact_budget* budget) {
@@ -429,7 +435,7 @@ bool berth_compactor_press(berth_compactor* compactor, const berth_compact_budge
     bool has_more = false;
     while (has_room(compactor, &now, granule / 2) && merge_one(compactor, &now, UINT64_MAX))
         has_more = true;
-    if (!has_more && plan_slides(compactor, granule, true)) {
+    if (!has_more && plan_slides(compactor, granule, true) >= granule) {
         berth_slide* slide = &compactor->slides.items[0];
         const outcome result = run_slide(compactor, slide, &now);
         if (result == DONE) compactor->stats.emptied_bytes += slide->gain_bytes;
