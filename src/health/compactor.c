@@ -13,8 +13,10 @@
 #define SURVEY_EXTENTS 4096u
 /// Uses that are this close to the latest one are hot.
 #define HOT_USES 64u
-/// Where nobody waits for room, a granule is worth emptying that holds at most 3/4 of itself.
-#define WORTH_SHARE_OF_4 3u
+/// Where nobody waits for room, a granule is worth emptying that holds at most so many sixteenths
+/// of itself; the second where nobody uses the memory either.
+#define WORTH_SIXTEENTHS 12u
+#define WORTH_SIXTEENTHS_IDLE 15u
 /// Copying is thought to take so long until it has been seen.
 #define FIRST_NS_PER_MIB UINT64_C(150000)
 /// Granules that one round looks at where nobody waits for room.
@@ -114,7 +116,8 @@ static uint64_t sixteenths_of(const berth_survey* survey, const berth_granule_vi
 static bool is_candidate(const berth_compactor* compactor, const berth_granule_view* view) {
     const uint64_t granule = compactor->survey.granule_bytes;
     if (view->any == 0 || view->is_stuck || view->live_bytes >= granule) return false;
-    return is_asked(compactor) || view->move_bytes <= granule / 4 * WORTH_SHARE_OF_4;
+    const uint64_t worth = compactor->is_thorough ? WORTH_SIXTEENTHS_IDLE : WORTH_SIXTEENTHS;
+    return is_asked(compactor) || view->move_bytes <= granule / 16 * worth;
 }
 
 /// The sixteenths that the cheapest candidates stay below, as many as one round takes.
@@ -267,6 +270,10 @@ static void settle(berth_compactor* compactor) {
     // what has been emptied may let more be
     compactor->is_settled = compactor->emptied_bytes == 0;
     compactor->settled_at = berth_pool_query_changes(compactor->pool);
+    if (!compactor->is_thorough) return;
+    compactor->is_thorough = false;
+    compactor->is_thorough_done = compactor->is_settled;
+    compactor->thorough_at = compactor->settled_at;
 }
 
 /// Empties victims as far as the slice allows.
@@ -288,6 +295,7 @@ static bool begin_round(berth_compactor* compactor, uint64_t wanted_bytes) {
     compactor->emptied_bytes = 0;
     compactor->victim_count = compactor->next_victim = 0;
     compactor->stage = BERTH_COMPACT_IDLE;
+    compactor->is_thorough = false;
     if (berth_survey_begin(&compactor->survey, compactor->pool) != BERTH_OK) return false;
     compactor->stage = BERTH_COMPACT_SURVEY;
     return true;
@@ -430,6 +438,12 @@ bool berth_compactor_press(berth_compactor* compactor, const berth_compact_budge
     const uint64_t changes = berth_pool_query_changes(compactor->pool);
     const uint64_t granule = compactor->survey.granule_bytes;
     if (granule == 0 || (compactor->is_pressed && compactor->pressed_at == changes)) return false;
+    if (!compactor->is_thorough_done || compactor->thorough_at != changes) {
+        if (!begin_round(compactor, UINT64_MAX)) return false;
+        compactor->is_thorough = true;
+        run_slice(compactor, budget);
+        return true;
+    }
     berth_pool_flush_front(compactor->pool);
     slice now = begin_slice(budget, false);
     bool has_more = false;

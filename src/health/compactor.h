@@ -64,6 +64,9 @@ typedef struct berth_compactor {
     uint64_t emptied_bytes; ///< of them, since the survey
     uint64_t settled_at;    ///< the pool's changes when nothing was left to be done
     bool is_settled;
+    bool is_thorough;     ///< this round: granules that are nearly full are emptied, too
+    uint64_t thorough_at; ///< the pool's changes when such a round found nothing
+    bool is_thorough_done;
     uint64_t pressed_at; ///< the pool's changes when nothing could be pushed together
     bool is_pressed;
     berth_mover mover;
@@ -79,8 +82,9 @@ void berth_compactor_fini(berth_compactor* compactor);
 /// One slice of making the pool compact. True if there is more to be done.
 bool berth_compactor_tidy(berth_compactor* compactor, const berth_compact_budget* slice);
 
-/// One slice of pushing blocks together that have no place elsewhere: copies more for what it
-/// gains, for times when nobody uses the memory. True if there is more to be done.
+/// One slice of emptying granules that are nearly full, and of pushing blocks together that have
+/// no place elsewhere: copies more for what it gains, for times when nobody uses the memory. True
+/// if there is more to be done.
 bool berth_compactor_press(berth_compactor* compactor, const berth_compact_budget* slice);
 
 /// Empties granules of `bytes`, in as many slices as it takes; returns the bytes emptied. The

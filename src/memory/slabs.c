@@ -9,6 +9,9 @@
 
 #define SLAB_MIN_BYTES (UINT64_C(16) << 10)
 #define SLAB_MIN_SLOTS 8u
+/// A slab is made larger, up to this, while more than 1/32 of it is in no slot.
+#define SLAB_FIT_BYTES (UINT64_C(64) << 10)
+#define SLAB_REST_SHARE 32u
 #define SLOT_MAX_BYTES (UINT64_C(16) << 10)
 /// A granule holds at least this many of the largest slots: fewer, and slabs waste more than they
 /// save.
@@ -26,7 +29,8 @@ static uint64_t slot_bytes_of(uint32_t size_class) {
 
 static uint64_t slab_bytes_of(uint64_t slot_bytes, uint64_t granule_bytes) {
     uint64_t bytes = SLAB_MIN_BYTES;
-    while (bytes < slot_bytes * SLAB_MIN_SLOTS)
+    while (bytes < slot_bytes * SLAB_MIN_SLOTS ||
+           (bytes < SLAB_FIT_BYTES && bytes % slot_bytes > bytes / SLAB_REST_SHARE))
         bytes *= 2;
     return bytes < granule_bytes ? bytes : granule_bytes;
 }
