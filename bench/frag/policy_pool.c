@@ -218,7 +218,9 @@ static void end_step(policy* base, bool trim) {
     berth_pool_note_step(self->pool);
     if (self->compacts && is_worth_a_slice(self)) {
         const uint64_t begin_ns = berth_clock_thread_ns();
-        (void)berth_compactor_tidy(&self->compactor, &slice);
+        const bool has_more = berth_compactor_tidy(&self->compactor, &slice);
+        if (!has_more && self->gives_back)
+            (void)berth_compactor_press(&self->compactor, &slice);
         note_slice(self, begin_ns);
     }
     if (trim) (void)berth_pool_trim(self->pool, 0, true);

@@ -102,8 +102,8 @@ static inline bool berth_pool_is_slot(uint64_t handle) { return (handle & 1u) !=
 
 static inline void* berth_pool_address(uint64_t start) { return (void*)(uintptr_t)start; }
 
-/// A block gets whole granules where that wastes at most 1/8 of it.
-#define BERTH_POOL_LARGE_WASTE_SHARE 8u
+/// A block gets whole granules where that wastes at most 1/16 of it.
+#define BERTH_POOL_LARGE_WASTE_SHARE 16u
 
 /// Rounds the size of a block in an extent of its own; returns the multiple at which it begins.
 static inline uint64_t berth_pool_shape(const berth_pool* pool, uint64_t* size) {

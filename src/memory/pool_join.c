@@ -269,6 +269,7 @@ static berth_status make_joint(berth_pool* pool,
 
 berth_status berth_pool_join(berth_pool* pool,
                              uint64_t size,
+                             uint64_t room_bytes,
                              berth_lifetime lifetime,
                              berth_extent_id* out_id) {
     berth_pool_put_in_order(pool, true);
@@ -281,12 +282,10 @@ berth_status berth_pool_join(berth_pool* pool,
         return BERTH_OK;
     }
     collect_edges(pool);
-    const uint64_t room =
-        pool->extents.placeable[BERTH_PLACEABLE_GRANULE] + berth_store_query_room(pool->account);
     for (uint32_t i = 0; i < MOST_TRIES; i++) {
         joint best;
         pair p;
-        if (!find_joint(pool, size, room, &best)) return BERTH_OK;
+        if (!find_joint(pool, size, room_bytes, &best)) return BERTH_OK;
         if (find_pair(pool, &best, &p)) return make_joint(pool, &best, &p, size, lifetime, out_id);
     }
     return BERTH_OK;

@@ -9,9 +9,11 @@
 
 /// Finds a place for a block of `size` bytes that neither what is mapped nor what can be mapped has
 /// room for: between two runs that come together around whole granules. `*out_id` is exactly that,
-/// USED; 0 where there is none. The lock is held before and after. Unlocks.
+/// USED and takes at most `room_bytes` of granules that lie free or are mapped for it; 0 where
+/// there is none. The lock is held before and after. Unlocks.
 BERTH_NODISCARD berth_status berth_pool_join(berth_pool* pool,
                                              uint64_t size,
+                                             uint64_t room_bytes,
                                              berth_lifetime lifetime,
                                              berth_extent_id* out_id);
 

@@ -111,13 +111,25 @@ static uint64_t count_refusals(const berth_pool* pool) {
 /// Bytes that the pool can still be given in whole granules.
 static uint64_t room_of(const berth_pool* pool) { return berth_store_query_room(pool->account); }
 
-/// Whether granules are lacking that a block would have to be given, and blocks may move to make
-/// room for it. Who was promised granules lacks none.
+/// Bytes that all there is besides blocks has in whole granules.
+static uint64_t whole_room_of(const berth_pool* pool) {
+    return pool->extents.placeable[BERTH_PLACEABLE_GRANULE] + room_of(pool);
+}
+
+/// Whether granules are lacking that a block would have to be given.
 static bool is_short(const berth_pool* pool, const wish* what) {
+    return whole_room_of(pool) < berth_round_up(what->size, pool->granule_bytes);
+}
+
+/// Bytes of granules that a block may have which is to lie over the ends of runs that are moved to
+/// it; UINT64_MAX: none, it is to have granules of its own. Who was promised granules lacks none.
+static uint64_t room_between(const berth_pool* pool, const wish* what) {
     if (!pool->may_move || !pool->can_remap || what->least_bytes == 0 || what->reservation != NULL)
-        return false;
-    const uint64_t whole = pool->extents.placeable[BERTH_PLACEABLE_GRANULE];
-    return whole + room_of(pool) < berth_round_up(what->size, pool->granule_bytes);
+        return UINT64_MAX;
+    if (is_short(pool, what)) return whole_room_of(pool);
+    // where nothing is kept that can be given back, a granule less is worth moves
+    const uint64_t apart = berth_round_up(what->size, pool->granule_bytes);
+    return pool->returns_at_once ? apart - pool->granule_bytes : UINT64_MAX;
 }
 
 /// Whether moves of blocks could make granules for all of a block, without what is free beside one.
@@ -135,12 +147,13 @@ static berth_status find_extent(berth_pool* pool, const wish* what, berth_extent
     const uint64_t refusals = count_refusals(pool);
     berth_status status = BERTH_OK;
     bool extends = true;
-    if (is_short(pool, what)) {
-        status = berth_pool_join(pool, what->least_bytes, what->lifetime, out_id);
+    const uint64_t room = room_between(pool, what);
+    if (room != UINT64_MAX) {
+        status = berth_pool_join(pool, what->least_bytes, room, what->lifetime, out_id);
         if (*out_id != 0 || (status != BERTH_OK && status != BERTH_ERR_OUT_OF_MEMORY))
             return status;
         // what is extended does not move while room is made
-        extends = !could_be_apart(pool, what);
+        extends = !is_short(pool, what) || !could_be_apart(pool, what);
     }
     const berth_pool_growth growth = {.size = what->size,
                                       .alignment = what->alignment,
