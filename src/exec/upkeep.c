@@ -50,6 +50,11 @@ static bool run_idle_slice(berth_context* context, const berth_compact_budget* s
     return is_worth_a_look(context) && berth_compactor_press(&context->compactor, slice);
 }
 
+/// Whether memory is dear: what is free goes back at once.
+static bool keeps_nothing(const berth_context* context) {
+    return context->runtime->keep == BERTH_KEEP_NONE;
+}
+
 /// Tells the monitor that there is nothing left to be done.
 static void end_pass(berth_context* context) {
     berth_monitor_finish_pass(context->monitor, context->pass_bytes);
@@ -57,7 +62,9 @@ static void end_pass(berth_context* context) {
 }
 
 void berth_upkeep_run_slice(berth_context* context) {
-    const bool has_more = run_slice(context, &context->runtime->compact_slice);
+    const berth_compact_budget* slice = &context->runtime->compact_slice;
+    const bool has_more =
+        keeps_nothing(context) ? run_idle_slice(context, slice) : run_slice(context, slice);
     report(context);
     if (!has_more) end_pass(context);
     // what is begun is brought to its end: a plan that waits for long no longer fits
@@ -67,7 +74,9 @@ void berth_upkeep_run_slice(berth_context* context) {
 void berth_upkeep_at_step_end(berth_context* context) {
     if (!may_compact(context)) return;
     berth_monitor_look(context->monitor, false);
-    if (context->wants_upkeep || berth_monitor_query_wanted(context->monitor) != BERTH_TRIGGER_NONE)
+    if (context->wants_upkeep ||
+        berth_monitor_query_wanted(context->monitor) != BERTH_TRIGGER_NONE ||
+        (keeps_nothing(context) && is_worth_a_look(context)))
         berth_upkeep_run_slice(context);
 }
 
