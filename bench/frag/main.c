@@ -54,7 +54,7 @@ static void print_number(int width, int digits, double value) {
 static void print_head(void) {
     printf("reserved / live: with room for everything, what is free given back at each step's end "
            "or before; the rest: on a device that is full to 95 %%\n");
-    printf("%-22s %-4s %-16s %8s %8s %9s %7s %7s %8s %8s %8s %7s\n",
+    printf("%-22s %-4s %-16s %8s %8s %9s %7s %7s %8s %8s %8s %8s %7s\n",
            "pattern",
            "on",
            "policy",
@@ -64,6 +64,7 @@ static void print_head(void) {
            "failed",
            "needless",
            "moved",
+           "remapped",
            "/ least",
            "p99 us",
            "CPU s");
@@ -83,6 +84,7 @@ static void print_row(const replay_row* row, bool on_device) {
     print_number(7, 0, row->failed);
     print_number(8, 0, row->failed_though_enough_free);
     print_number(8, 4, row->moved_over_allocated);
+    print_number(8, 3, row->remapped_over_allocated);
     print_number(8, 3, row->moved_over_least);
     print_number(8, 1, row->slice_p99_us);
     print_number(7, 2, row->seconds);
@@ -107,6 +109,7 @@ static void write_json(const char* path, const report* r) {
         json_rows_number(&out, "unusable_free_share", row->unusable_free_share);
         json_rows_number(&out, "failed_though_enough_free", row->failed_though_enough_free);
         json_rows_number(&out, "moved_over_allocated", row->moved_over_allocated);
+        json_rows_number(&out, "remapped_over_allocated", row->remapped_over_allocated);
         json_rows_number(&out, "moved_over_least", row->moved_over_least);
         json_rows_number(&out, "slice_p99_us", row->slice_p99_us);
         json_rows_end(&out);

@@ -30,8 +30,9 @@ typedef struct policy_figures {
 
 /// What compaction did.
 typedef struct policy_moves {
-    uint64_t bytes;
-    const double* slice_us; ///< [slices], thread CPU time
+    uint64_t bytes;          ///< copied
+    uint64_t remapped_bytes; ///< that only got other addresses
+    const double* slice_us;  ///< [slices], thread CPU time
     size_t slices;
 } policy_moves;
 

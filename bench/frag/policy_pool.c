@@ -219,8 +219,7 @@ static void end_step(policy* base, bool trim) {
     if (self->compacts && is_worth_a_slice(self)) {
         const uint64_t begin_ns = berth_clock_thread_ns();
         const bool has_more = berth_compactor_tidy(&self->compactor, &slice);
-        if (!has_more && self->gives_back)
-            (void)berth_compactor_press(&self->compactor, &slice);
+        if (!has_more && self->gives_back) (void)berth_compactor_press(&self->compactor, &slice);
         note_slice(self, begin_ns);
     }
     if (trim) (void)berth_pool_trim(self->pool, 0, true);
@@ -243,7 +242,10 @@ static void query(policy* base, policy_figures* out_figures) {
 
 static void query_moves(policy* base, policy_moves* out_moves) {
     const pool_policy* self = (const pool_policy*)base;
+    berth_pool_stats pool;
+    berth_pool_query_stats(self->pool, &pool);
     *out_moves = (policy_moves){.bytes = self->compactor.stats.moved_bytes,
+                                .remapped_bytes = pool.remapped_bytes,
                                 .slice_us = self->slice_us,
                                 .slices = self->slices};
 }

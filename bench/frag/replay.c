@@ -23,16 +23,18 @@ typedef struct player {
     uint64_t failed, failed_though_enough;
     double unusable_share;
     uint64_t probes;
-    uint64_t probe_moves;  ///< bytes moved for probes, which ask for more than programs do
-    uint64_t needed_moves; ///< bytes moved for NEEDs
+    policy_moves probe_moves; ///< for probes, which ask for more than programs do
+    uint64_t needed_moves;    ///< bytes moved for NEEDs
     uint64_t least_moves;
 } player;
 
-static uint64_t moved_bytes(const player* p) {
+static policy_moves query_moves(const player* p) {
     policy_moves moves = {0};
     if (p->ops->query_moves != NULL) p->ops->query_moves(p->policy, &moves);
-    return moves.bytes;
+    return moves;
 }
+
+static uint64_t moved_bytes(const player* p) { return query_moves(p).bytes; }
 
 /// Whole granules that would be free if nothing lay in a wrong place.
 static uint64_t free_granules(const policy_figures* f) {
@@ -79,13 +81,15 @@ static void play_probe(player* p) {
     p->ops->query(p->policy, &f);
     const uint64_t most = f.capacity_bytes / f.granule_bytes;
     const uint64_t free_bytes = f.capacity_bytes - f.used_bytes;
-    const uint64_t before = moved_bytes(p);
+    const policy_moves before = query_moves(p);
     uint64_t taken = 0;
     // the ids behind the tape's are for this
     while (taken < most &&
            p->ops->take(p->policy, p->tape->ids + (uint32_t)taken, TAPE_GRANULE, 999))
         taken++;
-    p->probe_moves += moved_bytes(p) - before;
+    const policy_moves after = query_moves(p);
+    p->probe_moves.bytes += after.bytes - before.bytes;
+    p->probe_moves.remapped_bytes += after.remapped_bytes - before.remapped_bytes;
     for (uint64_t i = 0; i < taken; i++)
         p->ops->give(p->policy, p->tape->ids + (uint32_t)i);
     const double unusable = (double)free_bytes - (double)(taken * f.granule_bytes);
@@ -127,13 +131,14 @@ static double slice_p99(const policy_moves* moves) {
 
 static void report_moves(const player* p, replay_row* row) {
     if (p->ops->query_moves == NULL) return;
-    policy_moves moves;
+    const policy_moves moves = query_moves(p);
     policy_figures f;
-    p->ops->query_moves(p->policy, &moves);
     p->ops->query(p->policy, &f);
-    const double scale = (double)TAPE_GRANULE / (double)f.granule_bytes;
-    const double tape_moves = (double)(moves.bytes - p->probe_moves);
-    row->moved_over_allocated = tape_moves * scale / (double)p->allocated_bytes;
+    const double allocated =
+        (double)p->allocated_bytes * (double)f.granule_bytes / (double)TAPE_GRANULE;
+    row->moved_over_allocated = (double)(moves.bytes - p->probe_moves.bytes) / allocated;
+    row->remapped_over_allocated =
+        (double)(moves.remapped_bytes - p->probe_moves.remapped_bytes) / allocated;
     if (p->least_moves > 0)
         row->moved_over_least = (double)p->needed_moves / (double)p->least_moves;
     row->slice_p99_us = slice_p99(&moves);
@@ -176,6 +181,7 @@ replay_row replay_tape(const tape* t, const policy_ops* ops, policy_device devic
                       .failed_though_enough_free = REPLAY_NONE,
                       .failed = REPLAY_NONE,
                       .moved_over_allocated = REPLAY_NONE,
+                      .remapped_over_allocated = REPLAY_NONE,
                       .moved_over_least = REPLAY_NONE,
                       .slice_p99_us = REPLAY_NONE};
     const uint64_t begin_ns = berth_clock_thread_ns();

@@ -21,8 +21,9 @@ typedef struct replay_row {
     // On the device of the tape's capacity:
     double unusable_free_share; ///< the worst probe
     double failed_though_enough_free;
-    double failed; ///< in all
-    double moved_over_allocated;
+    double failed;                  ///< in all
+    double moved_over_allocated;    ///< copied, without what probes made move
+    double remapped_over_allocated; ///< the same of what only got other addresses
     double moved_over_least;
     double slice_p99_us;
     double seconds; ///< thread CPU time of both runs, measuring included

@@ -61,6 +61,7 @@ extern "C" {
     X(compact_slices,     "slices of compaction so far")                                           \
     X(compact_moved_bytes, "bytes of tensors that they moved")                                     \
     X(compact_moved_blocks, "tensors that they moved")                                             \
+    X(compact_remapped_bytes, "bytes of granules that they gave other addresses")                  \
     X(compact_emptied_bytes, "granules that they emptied")                                         \
     X(compact_refused,    "granules that could not be emptied though that was tried")              \
     X(compact_p99_ns,     "time that 99 of 100 slices took at most, to a factor of two")           \

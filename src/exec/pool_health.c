@@ -25,6 +25,7 @@ static void add_compaction(const berth_compact_stats* compacted, berth_health_st
     stats->compact_slices = compacted->slices;
     stats->compact_moved_bytes = compacted->moved_bytes;
     stats->compact_moved_blocks = compacted->moved_blocks;
+    stats->compact_remapped_bytes = compacted->remapped_bytes;
     stats->compact_emptied_bytes = compacted->emptied_bytes;
     stats->compact_refused = compacted->refused;
     stats->compact_p99_ns = berth_compact_query_slice_ns(compacted, P99_PER_MILLE);

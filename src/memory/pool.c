@@ -474,6 +474,7 @@ void berth_pool_query_stats(const berth_pool* pool, berth_pool_stats* out_stats)
         .takes = takes,
         .reuses = mapped_less ? takes - pool->maps : 0,
         .predictions = atomic_load_explicit(&pool->sites.predictions, memory_order_relaxed),
+        .remapped_bytes = pool->remapped_bytes,
         .right_predictions = atomic_load_explicit(&pool->sites.right, memory_order_relaxed),
         .wrong_predictions = atomic_load_explicit(&pool->sites.wrong, memory_order_relaxed),
     };

@@ -46,6 +46,7 @@ typedef struct berth_pool_stats {
     uint64_t mapped_bytes; ///< granules held
     uint64_t free_bytes;   ///< mapped, in no block; also what is ready in the front
     uint64_t largest_free_bytes; ///< in one stretch; the front is left out
+    uint64_t remapped_bytes; ///< of granules that have got other addresses with what lies in them
     uint64_t takes;
     uint64_t reuses;            ///< takes that mapped nothing
     uint64_t predictions;       ///< blocks whose lifetime was predicted

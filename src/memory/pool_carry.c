@@ -328,6 +328,7 @@ bool berth_pool_carry(berth_pool* pool,
             berth_pool_note_first(pool, busy);
             count->moved_bytes += from.low - from.start + from.end - from.high;
             count->remapped_bytes += from.high - from.low;
+            pool->remapped_bytes += from.high - from.low;
             run->start = target;
         }
         settle(pool, &all);

@@ -69,6 +69,7 @@ struct berth_pool {
     uint64_t mapped_bytes;
     uint64_t recent_peak_bytes; ///< in USED extents, since the last sample
     uint64_t maps;              ///< takes that mapped something
+    uint64_t remapped_bytes;    ///< that have been carried
 
     // Written by the guard's holder, read by anyone.
     _Atomic uint64_t requested_bytes;
