@@ -8,7 +8,7 @@
 #include "memory/poison.h"
 
 /// Extents that a run has at most.
-#define MOST_EXTENTS 32u
+#define MOST_EXTENTS 8u
 
 // --- Finding ------------------------------------------------------------------------------------
 
