@@ -31,8 +31,8 @@ extern "C" {
 /// while something is out, and at the end of the process.
 /// `buffer`, `size` and `*out_needed` are as in berth_runtime_format_report().
 /// Errors:  BERTH_ERR_STATE (none of BERTH_LEAKS, BERTH_HISTORY and BERTH_GUARD is on),
-/// BERTH_ERR_OUT_OF_MEMORY,
-///          BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_needed` is 0.
+///          BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then
+///          `*out_needed` is 0.
 /// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_format_leaks(berth_runtime* runtime,
                                                                   char* buffer,

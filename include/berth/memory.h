@@ -104,7 +104,8 @@ typedef void (*berth_alarm_callback)(void* self, const berth_memory_alarm* alarm
 /// the call stays as it is, and ops on the context belong to its open step. One callback runs at a
 /// time: what crosses meanwhile, in other threads or in the callback itself, is told after it, once
 /// for a use that has come and gone. A fall that comes from BERTH_DECAY_MS alone is told by the
-/// program's next call. Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; nothing changed.
+/// program's next call.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; nothing changed.
 /// Threads: any, the callback among them. A call that another thread is in may go on after this has
 ///          returned.
 BERTH_API BERTH_NODISCARD berth_status

@@ -50,7 +50,8 @@ typedef struct berth_use_memory {
 /// nothing more is mapped for it until it has fallen below the quota again, of which berth_trim()
 /// gives back what is idle. A new context starts with BERTH_CONTEXT_QUOTA. A request that does not
 /// fit is first looked for in the context's own idle memory, then refused, the text naming quota
-/// and use.
+/// and use. Memory is mapped in granules (2 MiB on the CPU device): a quota below one, such as 0,
+/// stops all growth, which the option does not accept.
 /// Errors:  BERTH_ERR_INVALID_ARGUMENT if its share is larger, BERTH_ERR_FORKED; nothing changed.
 /// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_context_set_quota(berth_context* context,

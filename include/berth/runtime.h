@@ -95,9 +95,9 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_save_traces(berth_runtime* 
 /// Gives idle memory of all contexts back to the system, but for `keep_bytes` of each context's
 /// pool and as much of its frames. `out_result` (may be NULL) receives how much went back, and why
 /// the rest stayed. Does not wait for work that is still running, only for the thread in which idle
-/// memory ages. Errors:
-/// BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_result` is zero. Threads: any; contexts
-/// may be in use meanwhile.
+/// memory ages.
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_result` is zero.
+/// Threads: any; contexts may be in use meanwhile.
 BERTH_API BERTH_NODISCARD berth_status berth_trim(berth_runtime* runtime,
                                                   uint64_t keep_bytes,
                                                   berth_trim_result* out_result);

@@ -13,7 +13,7 @@
 /// Where a failing call writes its sentence. The caller owns it; it may be NULL wherever it is an
 /// argument, and then only the status says what happened.
 typedef struct llm_error {
-    char text[512];
+    char text[1536]; ///< long enough for what Berth says of a shortage
 } llm_error;
 
 /// A borrowed stretch of bytes, not terminated. `data` may be NULL when `size` is 0.

@@ -70,7 +70,9 @@ static size_t edit_distance(const char* a, const char* b) {
 /// Writes " (did you mean BERTH_A or BERTH_B?)", or nothing if no name is near.
 static void suggest(const char* name, char* out, size_t size) {
     const char* bare = without_prefix(name);
-    const size_t farthest = strlen(bare) / 3 + 1;
+    const size_t length = strlen(bare);
+    // of a short name half the letters at most: "foo" is not near to LOG
+    const size_t farthest = length < 6 ? length / 2 : length / 3 + 1;
     berth_text text = {out, size, 0};
     size_t count = 0;
     out[0] = '\0';

@@ -177,6 +177,11 @@ bool berth_option_parse(const berth_option_info* info, const char* text, berth_o
     return true;
 }
 
+/// True if 0 is not a size but says that there is no such limit.
+static bool zero_is_off(const berth_option_info* info) {
+    return strcmp(info->default_text, "off") == 0;
+}
+
 static void format_number(uint64_t number, char* out, size_t size) {
     if (number == BERTH_OPTION_UNLIMITED)
         (void)snprintf(out, size, "unlimited");
@@ -204,9 +209,10 @@ void berth_option_describe(const berth_option_info* info, char* out, size_t size
     case BERTH_OPTION_TYPE_BYTES_OR_PERCENT:
         (void)snprintf(out,
                        size,
-                       "bytes from %" PRIu64 " to %s, such as 512M, or per cent up to 100%%",
+                       "bytes from %" PRIu64 " to %s, such as 512M, or per cent up to 100%%%s",
                        info->min,
-                       max);
+                       max,
+                       zero_is_off(info) ? ", or off" : "");
         return;
     case BERTH_OPTION_TYPE_SHARE:
         (void)snprintf(out, size, "a share from 0 to 1, such as 0.3 or 30%%, or off");
@@ -238,6 +244,8 @@ void berth_option_value_format(const berth_option_info* info,
     case BERTH_OPTION_TYPE_BYTES_OR_PERCENT:
         if (value->ratio >= 0)
             (void)snprintf(out, size, "%g%%", value->ratio * 100);
+        else if (value->number == 0 && zero_is_off(info))
+            (void)snprintf(out, size, "off");
         else
             format_number(value->number, out, size);
         return;

@@ -150,6 +150,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     // last: a creation that is refused leaves the process's log as it was
     const berth_status logs = berth_log_configure(berth_options_text(options, BERTH_OPTION_LOG));
     if (logs != BERTH_OK) return berth_fail_prefix(logs, "BERTH_LOG");
+    berth_scarcity_check_path(runtime);
     berth_plan_store_load(&runtime->plans);
     // a creation that is refused writes nothing at its end
     memcpy(runtime->trace_path,

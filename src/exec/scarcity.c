@@ -2,9 +2,11 @@
 // The last rungs: the releases that wait for a context's lock, the program's callback, the report.
 #include "exec/scarcity.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file_writer.h"
@@ -105,7 +107,11 @@ static void add_advice(berth_text* text, berth_context* context, const berth_ten
         berth_text_add(text, "%sBERTH_GUARD=0", before);
         before = ", ";
     }
-    berth_text_add(text, "%sto release tensors earlier", before);
+    berth_text_add(text,
+                   "%s%s",
+                   before,
+                   tenant->is_refusal_final ? "to ask for less: no release makes room for so much"
+                                            : "to release tensors earlier");
 }
 
 /// Adds the state of the context's pool to this thread's detail text.
@@ -225,6 +231,22 @@ berth_status berth_runtime_set_out_of_memory_callback(berth_runtime* runtime,
 }
 
 // --- Begin and end -------------------------------------------------------------------------------
+
+/// What stands before the last slash of the snapshot's path must be a folder that can be written;
+/// better said now than when memory is short.
+void berth_scarcity_check_path(const berth_runtime* runtime) {
+    if (runtime->configuration == NULL) return;
+    char folder[sizeof runtime->snapshot_path];
+    memcpy(folder, runtime->snapshot_path, sizeof folder);
+    char* slash = strrchr(folder, '/');
+    if (slash == NULL) return;
+    slash[slash == folder] = '\0'; // of "/name" the slash stays
+    if (access(folder, W_OK) != 0)
+        berth_log_line(BERTH_LOG_WARN,
+                       "BERTH_SNAPSHOT_ON_OOM: '%s' will not be written: %s",
+                       runtime->snapshot_path,
+                       strerror(errno));
+}
 
 berth_status berth_scarcity_start(berth_runtime* runtime, const berth_options* options) {
     const char* path = berth_options_text(options, BERTH_OPTION_SNAPSHOT_ON_OOM);

@@ -12,6 +12,8 @@
 /// Reads the options. Errors: BERTH_ERR_OUT_OF_MEMORY.
 BERTH_NODISCARD berth_status berth_scarcity_start(berth_runtime* runtime,
                                                   const berth_options* options);
+/// Warns if the folder of BERTH_SNAPSHOT_ON_OOM cannot be written. Called once the log is set up.
+void berth_scarcity_check_path(const berth_runtime* runtime);
 void berth_scarcity_stop(berth_runtime* runtime);
 
 /// Takes the context's place on the ladder, for releases that wait for its lock.

@@ -118,6 +118,9 @@ static void an_unknown_variable_warns_once_with_the_nearest_name(void** state) {
     assert_ok(init());
     assert_int_equal(warnings, 2);
     assert_null(strstr(last_warning, "ZEBRA (did"));
+    (void)setenv("BERTH_FOO", "1", 1);
+    assert_ok(init());
+    assert_null(strstr(last_warning, "FOO (did"));
 }
 
 static void an_unknown_name_is_an_error_when_strict(void** state) {
@@ -252,6 +255,21 @@ static void bytes_or_a_share_are_told_apart(void** state) {
         (const char* const[]){"0%", "101%", "-5%", "%", "0.5", "inf", "nan%", "100", "12.%", NULL});
 }
 
+static void a_limit_that_is_off_is_shown_as_off(void** state) {
+    (void)state;
+    const berth_option_info* mark = berth_option_query_info(BERTH_OPTION_HIGH_WATERMARK);
+    char shown[160];
+    const berth_option_value off = parse_ok(mark, "off"), some = parse_ok(mark, "90%");
+    berth_option_value_format(mark, &off, shown, sizeof shown);
+    assert_string_equal(shown, "off");
+    berth_option_value_format(mark, &some, shown, sizeof shown);
+    assert_string_equal(shown, "90%");
+    berth_option_describe(mark, shown, sizeof shown);
+    assert_non_null(strstr(shown, ", or off"));
+    berth_option_describe(berth_option_query_info(BERTH_OPTION_LOW_WATERMARK), shown, sizeof shown);
+    assert_null(strstr(shown, "off"));
+}
+
 static void a_share_is_a_fraction_or_per_cent_or_off(void** state) {
     (void)state;
     const berth_option_info* fi = berth_option_query_info(BERTH_OPTION_COMPACT_FI);
@@ -365,6 +383,7 @@ int main(void) {
         TEST(counts_are_plain_digits_within_bounds),
         TEST(bytes_take_suffixes_based_on_1024),
         TEST(bytes_or_a_share_are_told_apart),
+        TEST(a_limit_that_is_off_is_shown_as_off),
         TEST(a_share_is_a_fraction_or_per_cent_or_off),
         TEST(a_word_or_bytes_says_which),
         TEST(a_text_is_neither_empty_nor_too_long),

@@ -292,7 +292,7 @@ static void advice_names_the_limit_that_stood_in_the_way_alone(void** state) {
     open_kit(&kit, more, 1);
     berth_context* ctx = kit.exec.ctx;
     assert_ok(berth_context_set_quota(ctx, 4 * MIB));
-    expect_refused(ctx, 5 * MIB, "may help: a larger quota of the context, to release");
+    expect_refused(ctx, 5 * MIB, "may help: a larger quota of the context, to ask for less");
     assert_ok(berth_context_set_quota(ctx, 11 * MIB));
     assert_ok(berth_context_set_share(kit.other, 4 * MIB));
     expect_refused(ctx,
@@ -300,7 +300,7 @@ static void advice_names_the_limit_that_stood_in_the_way_alone(void** state) {
                    "may help: a larger BERTH_MEMORY (the device has 16.00 MiB), smaller shares of "
                    "other contexts, to release");
     assert_ok(berth_runtime_set_quota(kit.exec.runtime, BERTH_MEMORY_POOL, 2 * MIB));
-    expect_refused(ctx, 3 * MIB, "may help: a larger BERTH_POOL_QUOTA, to release");
+    expect_refused(ctx, 3 * MIB, "may help: a larger BERTH_POOL_QUOTA, to ask for less");
     close_kit(&kit);
 }
 
