@@ -330,6 +330,8 @@ NOT_INLINED static berth_status take_slowly(berth_pool* pool,
         *out_block = (berth_block){0};
     }
     berth_mutex_unlock(pool->lock);
+    if (status == BERTH_ERR_OUT_OF_MEMORY) // what was asked of the store are granules
+        return berth_fail_prefix(status, "a block of %" PRIu64 " bytes", size);
     return status;
 }
 

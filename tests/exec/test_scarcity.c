@@ -467,7 +467,8 @@ static void a_snapshot_that_cannot_be_written_changes_nothing_else(void** state)
     assert_int_equal(warnings, 1); // told as long as something can be done
     fill(&kit, kit.exec.ctx);
     assert_null(take(kit.exec.ctx, MIB));
-    assert_context_fails(kit.exec.ctx, BERTH_ERR_OUT_OF_MEMORY, "1.00 MiB needed");
+    assert_context_fails(
+        kit.exec.ctx, BERTH_ERR_OUT_OF_MEMORY, "a block of 1048576 bytes: 1.00 MiB needed");
     berth_release(kit.pieces[0]);
     kit.pieces[0] = NULL;
     berth_tensor* x = take(kit.exec.ctx, MIB);
