@@ -27,7 +27,8 @@ static void move(berth_movable* self, const berth_block* to, uint64_t left_bytes
     berth_storage* storage = storage_of(self);
     if (to != NULL) {
         berth_home* home = storage->home;
-        const uint64_t kept_bytes = storage->size_bytes - left_bytes;
+        // the block's own bytes: a guard makes it longer than the storage
+        const uint64_t kept_bytes = storage->block.size_bytes - left_bytes;
         if (home->fills_on_free && left_bytes > 0)
             berth_home_fill(home, storage->data + kept_bytes, left_bytes, BERTH_POISON_FREE_BYTE);
         if (home->audit != NULL) berth_audit_note_move(home->audit, storage->data, to->data);

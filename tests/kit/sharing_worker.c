@@ -420,7 +420,13 @@ static void close_shop(sharing_shop* shop) {
         fail(shop, "the end: %s", berth_last_error());
     else if ((stats.mapped_bytes | stats.reserved_bytes | stats.requested_bytes |
               stats.shares_bytes | stats.guards_broken | stats.order_refused) != 0)
-        fail(shop, "something is left, or was damaged");
+        fail(shop,
+             "left: %llu mapped, %llu reserved, %llu requested, %llu in shares; %llu guards broken",
+             (unsigned long long)stats.mapped_bytes,
+             (unsigned long long)stats.reserved_bytes,
+             (unsigned long long)stats.requested_bytes,
+             (unsigned long long)stats.shares_bytes,
+             (unsigned long long)stats.guards_broken);
 }
 
 bool sharing_run(sharing_shop* shop,
