@@ -193,6 +193,44 @@ static void a_promise_counts_the_guards(void** state) {
     assert_string_equal(logged, "");
 }
 
+static void moves_leave_the_lines_of_others_whole(void** state) {
+    (void)state;
+    static const char* const devices[] = {"cpu", "sim"};
+    for (size_t d = 0; d < 2; ++d) {
+        exec_kit kit;
+        const berth_option_setting settings[] = {{"device", devices[d]},
+                                                 {"threads", "1"},
+                                                 {"guard", "1"},
+                                                 {"poison", "both"},
+                                                 {"compact", "always"}};
+        assert_ok(exec_kit_open(&kit, NULL, settings, 5));
+        berth_tensor* x[40];
+        // a length that ends within a line of the pool, so that the next block begins in sight
+        for (size_t i = 0; i < 40; ++i)
+            x[i] = berth_full(kit.ctx, (double)i, BERTH_F32, BERTH_SHAPE(3007));
+        for (size_t i = 0; i < 40; i += 3) {
+            berth_release(x[i]);
+            x[i] = NULL;
+        }
+        for (size_t i = 0; i < 40; ++i)
+            berth_release(berth_ones(kit.ctx, BERTH_F32, BERTH_SHAPE(3007)));
+        berth_memory_stats stats;
+        assert_ok(berth_runtime_query_memory(kit.runtime, &stats));
+        assert_true(stats.moved_bytes > 0);
+        for (size_t i = 0; i < 40; ++i) {
+            float values[3007] = {0};
+            if (x[i] == NULL) continue;
+            assert_ok(berth_tensor_read(x[i], values, sizeof values));
+            for (size_t k = 0; k < 3007; ++k)
+                if (values[k] != (float)i) fail_msg("element %zu of %zu has changed", k, i);
+            berth_release(x[i]);
+        }
+        assert_int_equal(broken(&kit), 0);
+        assert_context_ok(kit.ctx);
+        exec_kit_close(&kit);
+    }
+}
+
 static void blocks_without_bytes_have_a_line_as_well(void** state) {
     exec_kit* kit = *state;
     berth_tensor* x = berth_empty(kit->ctx, BERTH_F32, BERTH_SHAPE(0, 3));
@@ -262,6 +300,7 @@ int main(void) {
         ON_BOTH(far_beyond_a_large_block_writing_faults),
         ON_BOTH(beyond_a_frame_writing_faults),
         ON_BOTH(a_promise_counts_the_guards),
+        cmocka_unit_test(moves_leave_the_lines_of_others_whole),
         ON_BOTH(blocks_without_bytes_have_a_line_as_well),
         SYSTEM(blocks_without_bytes_have_a_line_as_well),
         cmocka_unit_test(host_memory_that_runs_out_loses_nothing),
