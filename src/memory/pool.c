@@ -41,13 +41,13 @@ void berth_pool_put_in_order(berth_pool* pool, bool is_holder) {
 
 uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t limit_bytes) {
     const bool is_holder = berth_pool_try_enter(pool);
-    const bool is_locked = berth_mutex_try_lock(pool->lock);
-    const bool has_some = is_locked && idle_bytes(pool) > keep_bytes;
+    berth_mutex_lock(pool->lock);
+    const bool has_some = idle_bytes(pool) > keep_bytes;
     if (has_some) berth_pool_put_in_order(pool, is_holder);
     if (is_holder) berth_pool_leave(pool);
     uint64_t given = 0;
     if (has_some) given = berth_pool_release_pages(pool, keep_bytes, limit_bytes, false);
-    if (is_locked) berth_mutex_unlock(pool->lock);
+    berth_mutex_unlock(pool->lock);
     return given;
 }
 
@@ -82,18 +82,11 @@ static uint64_t reclaim_front(void* self, const berth_tenant* climber, uint64_t 
     berth_pool* pool = self;
     const bool is_own = is_climbers(pool, climber);
     if (!is_own && !berth_pool_try_enter(pool)) return 0;
-    uint64_t bytes = 0;
-    bool is_locked = is_own;
-    if (is_own)
-        berth_mutex_lock(pool->lock);
-    else
-        is_locked = berth_mutex_try_lock(pool->lock);
-    if (is_locked) {
-        (void)berth_pool_drain_remote(pool);
-        bytes = berth_front_query_bytes(&pool->front);
-        (void)berth_pool_empty_front(pool);
-        berth_mutex_unlock(pool->lock);
-    }
+    berth_mutex_lock(pool->lock);
+    (void)berth_pool_drain_remote(pool);
+    uint64_t bytes = berth_front_query_bytes(&pool->front);
+    (void)berth_pool_empty_front(pool);
+    berth_mutex_unlock(pool->lock);
     if (!is_own) berth_pool_leave(pool);
     bytes = berth_round_up(bytes, pool->granule_bytes);
     return bytes > 0 ? reclaim(self, climber, bytes < wanted_bytes ? bytes : wanted_bytes) : 0;

@@ -140,7 +140,8 @@ uint64_t berth_pool_demand_bytes(const berth_pool* pool, const berth_pool_demand
 /// given back.
 uint64_t berth_pool_trim(berth_pool* pool, uint64_t keep_bytes, bool may_block);
 
-/// As trim, up to `limit_bytes`, and without waiting for a lock or for pending work.
+/// As trim, up to `limit_bytes`, and without waiting for pending work or for the guard's holder:
+/// what only that may touch stays. The caller holds no lock of a pool.
 uint64_t berth_pool_release_idle(berth_pool* pool, uint64_t keep_bytes, uint64_t limit_bytes);
 
 /// Bytes in blocks and slabs, with all rounding: the most at one time since the last call, and now.
