@@ -172,6 +172,7 @@ void berth_pool_destroy(berth_pool* pool) {
     BERTH_CHECK(2, pool->takes == pool->gives);
     (void)berth_pool_empty_front(pool);
     berth_pool_flush_slabs(pool);
+    pool->is_promised = false;
     // Twice: what the device refused once it may accept now.
     berth_pool_release_pages(pool, 0, UINT64_MAX, true);
     berth_pool_release_pages(pool, 0, UINT64_MAX, true);

@@ -55,6 +55,7 @@ struct berth_pool {
     bool has_bypass;
     bool returns_at_once;
     bool is_promised;       ///< since the last end of a step takes drew on a reservation
+    uint64_t spare_bytes;   ///< idle granules, if promised, that no promise counts on
     uint64_t pending_bytes; ///< idle granules that could not be given back when that was last tried
     berth_pool_bypass bypass;
     berth_reclaimer reclaimer;
@@ -319,8 +320,9 @@ void berth_pool_release_regions(berth_pool* pool, bool keep_one);
 
 // pool_keep.c
 
-/// Notes that a take is about to draw on `reservation` (may be NULL). Until the step's end nothing
-/// goes back at once then: the promise counts on what it has mapped.
+/// Notes that a take is about to draw on `reservation` (may be NULL). The promise counts on what it
+/// has mapped: until the step's end nothing goes back at once then, and otherwise no more than was
+/// idle before or has been mapped beyond the promise.
 void berth_pool_note_promise(berth_pool* pool, const berth_reservation* reservation);
 /// Gives idle granules back if the pool is one that does so at once and they have become many,
 /// beside what is in use and what could not be given back the last time. Unlocks.

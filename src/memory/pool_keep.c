@@ -8,7 +8,9 @@
 #define IDLE_SHARE 64u
 
 void berth_pool_note_promise(berth_pool* pool, const berth_reservation* reservation) {
-    if (reservation != NULL && reservation->bytes > 0) pool->is_promised = true;
+    if (reservation == NULL || reservation->bytes == 0 || pool->is_promised) return;
+    pool->is_promised = true;
+    pool->spare_bytes = pool->extents.placeable[BERTH_PLACEABLE_GRANULE];
 }
 
 void berth_pool_return_excess(berth_pool* pool) {

@@ -287,6 +287,9 @@ static berth_status run_growth(berth_pool* pool,
     const uint64_t missing = plan->map_bytes - filled;
     berth_status status = BERTH_OK;
     if (missing > 0) {
+        const uint64_t promised = reservation != NULL ? reservation->bytes : 0;
+        const uint64_t beyond = missing > promised ? missing - promised : 0;
+        pool->spare_bytes += beyond; // before it is mapped as much may go back for it
         berth_mutex_unlock(pool->lock);
         status = berth_store_map(
             pool->account, reservation, space, offset_in(space, plan->map_start + filled), missing);
@@ -294,6 +297,8 @@ static berth_status run_growth(berth_pool* pool,
         if (status == BERTH_OK) {
             pool->mapped_bytes += missing;
             pool->maps++;
+        } else {
+            pool->spare_bytes -= beyond < pool->spare_bytes ? beyond : pool->spare_bytes;
         }
     }
     berth_extents_return_spare(&pool->extents, hidden[0]);
@@ -372,6 +377,14 @@ static bool unmap_extent(berth_pool* pool, berth_extent_id id, uint64_t visit) {
     return false;
 }
 
+/// Bytes of whole granules that may go back while so much is to be kept.
+static uint64_t room_to_give(const berth_pool* pool, uint64_t keep_bytes) {
+    const uint64_t idle = pool->extents.bytes[BERTH_EXTENT_FREE];
+    if (idle <= keep_bytes) return 0;
+    const uint64_t room = berth_round_down(idle - keep_bytes, pool->granule_bytes);
+    return pool->is_promised && room > pool->spare_bytes ? pool->spare_bytes : room;
+}
+
 uint64_t berth_pool_release_pages(berth_pool* pool,
                                   uint64_t keep_bytes,
                                   uint64_t limit_bytes,
@@ -379,9 +392,7 @@ uint64_t berth_pool_release_pages(berth_pool* pool,
     uint64_t given = 0;
     const uint64_t visit = ++pool->visit;
     while (given < limit_bytes) {
-        const uint64_t idle = pool->extents.bytes[BERTH_EXTENT_FREE];
-        if (idle <= keep_bytes) break;
-        uint64_t room = berth_round_down(idle - keep_bytes, pool->granule_bytes);
+        uint64_t room = room_to_give(pool, keep_bytes);
         uint64_t wanted = 0;
         if (berth_try_round_up(limit_bytes - given, pool->granule_bytes, &wanted) && wanted < room)
             room = wanted;
@@ -389,7 +400,11 @@ uint64_t berth_pool_release_pages(berth_pool* pool,
         const berth_extent_id id = take_granules(pool, room, visit, true, may_block);
         if (id == 0) break;
         const uint64_t size = berth_extents_at(&pool->extents, id)->size;
-        if (unmap_extent(pool, id, visit)) given += size;
+        if (pool->is_promised) pool->spare_bytes -= size;
+        if (unmap_extent(pool, id, visit))
+            given += size;
+        else
+            pool->spare_bytes += size;
     }
     berth_pool_release_regions(pool, true);
     return given;
@@ -420,8 +435,7 @@ void berth_pool_add_rest(const berth_pool* pool, uint64_t keep_bytes, berth_rest
         ready += ready_bytes(pool, berth_extents_at(&pool->extents, id), rest);
     }
     // keeping counts in whole granules of all that is free: what is left above it was refused
-    uint64_t excess = free > keep_bytes ? free - keep_bytes : 0;
-    excess = berth_round_down(excess, pool->granule_bytes);
+    const uint64_t excess = room_to_give(pool, keep_bytes);
     const uint64_t refused = ready < excess ? ready : excess;
     rest->refused_bytes += refused;
     rest->kept_bytes += ready - refused;

@@ -114,6 +114,67 @@ static void what_was_promised_stays_mapped_until_the_step_ends(void** state) {
     assert_int_equal(mapped(kit), 0);
 }
 
+/// Promises all that nobody has to somebody else.
+static void take_the_rest(keep_kit* kit, berth_reservation* others) {
+    const berth_store_stats stats = memory_kit_stats(&kit->base);
+    const uint64_t left = stats.capacity_bytes - stats.mapped_bytes - stats.reserved_bytes;
+    assert_ok(
+        berth_store_reserve(memory_kit_account(&kit->base, BERTH_OWNER_FRAMES), left, others));
+}
+
+static void nobody_gets_idle_granules_that_a_promise_counts_on(void** state) {
+    keep_kit* kit = *state;
+    const berth_account account = memory_kit_account(&kit->base, BERTH_OWNER_POOL);
+    berth_reservation promise = {0}, others = {0};
+    give(kit, take(kit, 2 * G, NULL)); // idle before
+    assert_ok(berth_store_reserve(account, 4 * G, &promise));
+    give(kit, take(kit, 6 * G, &promise));
+    assert_int_equal(mapped(kit), 6 * G);
+    assert_int_equal(berth_pool_release_idle(kit->pool, 0, G), G);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), G);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 0);
+    berth_rest rest = {0};
+    berth_pool_add_rest(kit->pool, 0, &rest);
+    assert_int_equal(rest.kept_bytes, 4 * G);
+    assert_int_equal(rest.refused_bytes, 0);
+    take_the_rest(kit, &others);
+    assert_int_equal(berth_store_reserve(account, G, &others), BERTH_ERR_OUT_OF_MEMORY);
+    give(kit, take(kit, 4 * G, &promise));
+    berth_store_unreserve(kit->base.store, &others);
+    berth_pool_note_step(kit->pool);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 4 * G);
+}
+
+static void granules_beyond_a_promise_go_back_before_it_ends(void** state) {
+    keep_kit* kit = *state;
+    const berth_account account = memory_kit_account(&kit->base, BERTH_OWNER_POOL);
+    berth_reservation promise = {0}, others = {0};
+    assert_ok(berth_store_reserve(account, 4 * G, &promise));
+    give(kit, take(kit, 7 * G, &promise));
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 3 * G);
+    take_the_rest(kit, &others);
+    berth_block block;
+    const berth_pool_request more = {.size_bytes = 5 * G, .reservation = &promise};
+    assert_int_equal(berth_pool_take(kit->pool, &more, &block), BERTH_ERR_OUT_OF_MEMORY);
+    // a request that was refused leaves nothing to give back
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 0);
+    give(kit, take(kit, 4 * G, &promise));
+    berth_store_unreserve(kit->base.store, &others);
+}
+
+static void granules_that_could_not_be_given_back_can_be_later(void** state) {
+    keep_kit* kit = *state;
+    const berth_account account = memory_kit_account(&kit->base, BERTH_OWNER_POOL);
+    berth_reservation promise = {0};
+    give(kit, take(kit, 3 * G, NULL));
+    assert_ok(berth_store_reserve(account, G, &promise));
+    give(kit, take(kit, G, &promise));
+    berth_sim_fail(kit->base.device, BERTH_SIM_UNMAP, 1);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 0);
+    assert_int_equal(berth_pool_trim(kit->pool, 0, true), 3 * G);
+    berth_store_unreserve(kit->base.store, &promise);
+}
+
 static void what_work_may_still_use_goes_back_with_a_later_give(void** state) {
     keep_kit* kit = *state;
     static const unsigned char source[G];
@@ -187,6 +248,9 @@ int main(void) {
         WITH(set_up_at_once, parts_of_a_granule_go_back_with_its_last_block),
         WITH(set_up_at_once, few_idle_granules_beside_many_in_use_stay),
         WITH(set_up_at_once, what_was_promised_stays_mapped_until_the_step_ends),
+        WITH(set_up_keeping, nobody_gets_idle_granules_that_a_promise_counts_on),
+        WITH(set_up_keeping, granules_beyond_a_promise_go_back_before_it_ends),
+        WITH(set_up_keeping, granules_that_could_not_be_given_back_can_be_later),
         WITH(set_up_at_once, what_work_may_still_use_goes_back_with_a_later_give),
         WITH(set_up_at_once, a_device_that_refuses_is_asked_again_by_a_later_give),
         WITH(set_up_at_once, without_host_memory_granules_stay_for_later),

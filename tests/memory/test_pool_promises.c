@@ -191,9 +191,60 @@ static void announced_blocks_are_never_refused(void** state) {
     assert_true(kept > SEEDS); // most of them fit into the store
 }
 
+/// Takes and gives whole granules, never more at a time than was promised, while somebody else
+/// trims the pool and takes all that goes back.
+static void use_promise_again_and_again(promise_kit* kit, uint64_t seed) {
+    enum { PROMISED = 24 };
+    berth_reservation promise = {0}, others = {0};
+    const berth_account account = memory_kit_account(&kit->base, BERTH_OWNER_POOL);
+    if (berth_store_reserve(account, PROMISED * G, &promise) != BERTH_OK) return;
+    uint64_t live = 0;
+    for (int i = 0; i < 300; ++i) {
+        mover_owner* owner = &kit->new[test_random_below(&kit->random, PROMISED)];
+        const uint64_t granules = 1 + test_random_below(&kit->random, 6);
+        if (owner->is_out) {
+            live -= owner->block.size_bytes / G;
+            mover_give(kit->pool, owner);
+        } else if (live + granules <= PROMISED) {
+            if (take(kit, owner, granules * G, &promise) != BERTH_OK)
+                fail_msg("seed %llu: take %d, %llu granules beside %llu, was refused: %s",
+                         (unsigned long long)seed,
+                         i,
+                         (unsigned long long)granules,
+                         (unsigned long long)live,
+                         berth_last_error());
+            live += granules;
+        }
+        if (test_random_one_in(&kit->random, 3)) (void)berth_pool_trim(kit->pool, 0, false);
+        if (test_random_one_in(&kit->random, 3))
+            (void)berth_pool_release_idle(kit->pool, 0, G * test_random_below(&kit->random, 9));
+        if (test_random_one_in(&kit->random, 2)) take_the_rest(kit, &others);
+    }
+    berth_store_unreserve(kit->base.store, &others);
+    berth_store_unreserve(kit->base.store, &promise);
+    berth_pool_note_step(kit->pool);
+    for (size_t i = 0; i < PROMISED; ++i)
+        if (kit->new[i].is_out) mover_give(kit->pool, &kit->new[i]);
+    assert_true(berth_pool_is_valid(kit->pool));
+    memory_kit_check_books(&kit->base);
+}
+
+static void what_is_promised_can_be_taken_whoever_trims(void** state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed += 2) { // granules can be moved
+        promise_kit* kit = open_kit(seed);
+        for (int round = 0; round < 4; ++round) {
+            age(kit, 12);
+            use_promise_again_and_again(kit, seed);
+        }
+        close_kit(kit);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(announced_blocks_are_never_refused),
+        cmocka_unit_test(what_is_promised_can_be_taken_whoever_trims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

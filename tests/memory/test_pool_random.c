@@ -345,6 +345,7 @@ static bool program(memory_kit* kit, berth_pool* pool) {
         if (!berth_pool_is_valid(pool)) fail_msg("the pool is not valid");
     }
     berth_store_unreserve(kit->store, &promise);
+    berth_pool_note_step(pool); // with which a promise ends
     return all;
 }
 
