@@ -62,6 +62,29 @@ BERTH_API berth_tensor* berth_attention(berth_context* ctx,
                                         bool causal,
                                         int64_t query_offset);
 
+/// Attention of the queries of several sequences in one call, each to its own keys and values,
+/// which are read where they lie: in blocks that a table names, nothing is gathered.
+///
+/// q [T, H, D] floats; key_blocks [N, B, K, D] and value_blocks [N, B, K, Dv], both of one float
+/// type or q8_0, of any strides but the last dimension's, which is contiguous. `blocks` [M] i32 is
+/// the table, `sequences` [S, 4] i32 has a row for each sequence: its first row of q, how many
+/// rows, how many keys, its first entry in the table. Key j of a sequence is row j % B of block
+/// blocks[first entry + j / B], whatever other sequence has that block, too. The queries are those
+/// of the last keys, in order, and each sees the keys up to its own; so there are at least as many
+/// keys. Rows of q follow one another from sequence to sequence; those of none give zeros.
+///
+/// The result is [T, H, Dv] in q's dtype: of each row what berth_attention() gives over the same
+/// keys side by side, bit for bit (with q8_0: over them as f32). `scale` 0 means 1 / sqrt(D). H, D,
+/// Dv and B are at most 65,536. Where the host sees the tables, numbers in them that do not fit are
+/// an error; elsewhere a sequence that does not fit gives zeros, and keys in no block are not seen.
+BERTH_API berth_tensor* berth_paged_attention(berth_context* ctx,
+                                              berth_tensor* q,
+                                              berth_tensor* key_blocks,
+                                              berth_tensor* value_blocks,
+                                              berth_tensor* sequences,
+                                              berth_tensor* blocks,
+                                              float scale);
+
 #ifdef __cplusplus
 }
 #endif

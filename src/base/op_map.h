@@ -87,7 +87,8 @@
     X(MATMUL,      "matmul")         \
     X(LINEAR,      "linear")         \
     X(ROPE,        "rope")           \
-    X(ATTENTION,   "attention")
+    X(ATTENTION,   "attention")      \
+    X(PAGED_ATTENTION, "paged_attention")
 
 #define BERTH_OP_MAP_INDEX(X)        \
     X(COPY,        "copy")           \

@@ -168,6 +168,25 @@ typedef struct berth_attention_params {
     int64_t query_offset;
 } berth_attention_params;
 
+/// PAGED_ATTENTION: inputs q [T, H, D] floats; key blocks [N, B, K, D] and value blocks
+/// [N, B, K, Dv] of one dtype among f32 f16 bf16 q8_0, B <= 65,536; last stride 1 in these, other
+/// strides any; i32 `sequences` [S, 4 or 6] and `blocks` [M], any strides. A row of `sequences` is
+/// {first row of q, rows, keys, first entry in `blocks`}: key j of the sequence is row j % B of
+/// block blocks[first entry + j / B]; its query i is that of its key keys - rows + i, and sees the
+/// keys up to that. Output [T, H, Dv] in q's dtype, zeros in rows of no sequence. Heads, types and
+/// arithmetic as of ATTENTION: each row has the bits that ATTENTION gives over the same keys side
+/// by side (f32 of them for q8_0), whatever the blocks. Memory of blocks that are not named is
+/// never touched.
+///
+/// With inputs k [U, K, D] and v [U, K, Dv] (floats, last stride 1) rows of `sequences` go on {..,
+/// first row of k and v, rows}: these become the last keys of the sequence, and are written into
+/// its blocks before anything is read, rounded as CAST does; to q8_0 with the largest magnitude of
+/// each 32 values over 127 as scale. This changes operands 1 and 2 in place.
+typedef struct berth_paged_attention_params {
+    float scale;
+    bool is_trusted; ///< the tables are the library's own: nobody looks through them again
+} berth_paged_attention_params;
+
 /// EMBEDDING (no params): inputs table [V, E] (any plain type and strides, or quantised with rows
 /// of last stride 1), ids i32 or i64 of any shape. Output ids.shape + [E]: in the table's dtype,
 /// f32 for quantised tables. Here and below, what an index out of range would read is NaN for

@@ -42,6 +42,7 @@ berth_status berth_infer_matmul(berth_op_call* call);
 berth_status berth_infer_linear(berth_op_call* call);
 berth_status berth_infer_rope(berth_op_call* call);
 berth_status berth_infer_attention(berth_op_call* call);
+berth_status berth_infer_paged_attention(berth_op_call* call);
 berth_status berth_infer_embedding(berth_op_call* call);
 berth_status berth_infer_gather(berth_op_call* call);
 berth_status berth_infer_take_along(berth_op_call* call);

@@ -169,3 +169,97 @@ berth_status berth_infer_attention(berth_op_call* call) {
     out->dims[q->rank - 1] = v_dims[2];
     return BERTH_OK;
 }
+
+// --- Attention over blocks -----------------------------------------------------------------------
+
+/// Key and value blocks: [blocks, keys, heads, head size].
+static berth_status check_blocks(const berth_view* keys, const berth_view* values) {
+    if ((!berth_dtype_is_float(keys->dtype) && keys->dtype != BERTH_Q8_0) ||
+        keys->dtype != values->dtype)
+        return berth_infer_unsupported("the blocks must be f32, f16, bf16 or q8_0, both the same");
+    if (keys->rank != 4 || values->rank != 4)
+        return berth_infer_invalid(
+            "the blocks must be [blocks, keys of a block, heads, head size]");
+    for (int32_t d = 0; d < 3; ++d)
+        if (keys->dims[d] != values->dims[d])
+            return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                                 "dimension %d is %" PRId64 " of the key blocks, %" PRId64
+                                 " of the value blocks",
+                                 (int)d,
+                                 keys->dims[d],
+                                 values->dims[d]);
+    if (!berth_infer_has_dense_rows(keys) || !berth_infer_has_dense_rows(values))
+        return berth_infer_unsupported("the last dimension of the blocks must be contiguous");
+    return BERTH_OK;
+}
+
+/// Rows of new keys, or values, for `blocks`.
+static berth_status check_new_rows(const berth_view* x, const berth_view* blocks) {
+    if (!berth_dtype_is_float(x->dtype))
+        return berth_infer_unsupported("new keys and values must be f32, f16 or bf16");
+    if (x->rank != 3 || x->dims[1] != blocks->dims[2] || x->dims[2] != blocks->dims[3])
+        return berth_op_fail(BERTH_ERR_INVALID_ARGUMENT,
+                             "new keys and values must be [rows, %" PRId64 ", head size] as in the "
+                             "blocks",
+                             blocks->dims[2]);
+    if (!berth_infer_has_dense_rows(x))
+        return berth_infer_unsupported("the last dimension of new rows must be contiguous");
+    return BERTH_OK;
+}
+
+/// Sizes that workspaces are computed from without a thought of overflow.
+static berth_status check_sizes(const berth_view* q, const berth_view* keys, const berth_view* v) {
+    const int64_t most = 65536;
+    const int64_t sizes[] = {q->dims[1], q->dims[2], v->dims[3], keys->dims[1]};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
+        if (sizes[i] > most)
+            return berth_op_fail(BERTH_ERR_UNSUPPORTED,
+                                 "%" PRId64 " heads, values of a head or keys of a block are more "
+                                 "than %" PRId64,
+                                 sizes[i],
+                                 most);
+    return BERTH_OK;
+}
+
+static berth_status check_tables(const berth_view* sequences,
+                                 const berth_view* blocks,
+                                 int64_t numbers) {
+    if (sequences->dtype != BERTH_I32 || sequences->rank != 2 || sequences->dims[1] != numbers)
+        return berth_op_fail(
+            BERTH_ERR_INVALID_ARGUMENT, "sequences must be i32 [sequences, %" PRId64 "]", numbers);
+    if (blocks->dtype != BERTH_I32 || blocks->rank != 1)
+        return berth_infer_invalid("the table of blocks must be i32 [entries]");
+    return BERTH_OK;
+}
+
+berth_status berth_infer_paged_attention(berth_op_call* call) {
+    const berth_view* q = &call->inputs[0];
+    const berth_view* keys = &call->inputs[1];
+    const berth_view* values = &call->inputs[2];
+    const berth_paged_attention_params* params = call->params;
+    if (!berth_dtype_is_float(q->dtype))
+        return berth_infer_unsupported("q must be f32, f16 or bf16");
+    if (q->rank != 3) return berth_infer_invalid("q must be [tokens, heads, head size]");
+    if (!berth_infer_has_dense_rows(q))
+        return berth_infer_unsupported("the last dimension of q must be contiguous");
+    BERTH_TRY(check_blocks(keys, values));
+    if (keys->dims[3] != q->dims[2])
+        return berth_infer_invalid("q and the key blocks differ in head size");
+    if (keys->dims[2] < 1 || q->dims[1] % keys->dims[2] != 0)
+        return berth_infer_invalid("the heads of q must be a multiple of those of the blocks");
+    BERTH_TRY(check_sizes(q, keys, values));
+    if (call->input_count == 6) return berth_infer_invalid("new keys need new values");
+    const bool has_new = call->input_count == 7;
+    BERTH_TRY(check_tables(&call->inputs[3], &call->inputs[4], has_new ? 6 : 4));
+    if (has_new) {
+        BERTH_TRY(check_new_rows(&call->inputs[5], keys));
+        BERTH_TRY(check_new_rows(&call->inputs[6], values));
+        if (call->inputs[5].dims[0] != call->inputs[6].dims[0])
+            return berth_infer_invalid("new keys and values differ in rows");
+    }
+    if (!isfinite(params->scale)) return berth_infer_invalid("the scale is not finite");
+    berth_view* out = &call->outputs[0];
+    berth_infer_set_like(out, q);
+    out->dims[2] = values->dims[3];
+    return BERTH_OK;
+}

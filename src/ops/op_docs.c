@@ -100,6 +100,7 @@ const berth_op_doc berth_op_docs[] = {
     {"linear", "linear", "[..., N]", "floats; weight also quantised; bias f32", "x @ weight.T + bias", "F.linear(x, weight, bias)"},
     {"rope", "rope", "x", "floats; positions i32, i64", "-", "-"},
     {"attention", "attention", "[T, H, Dv], or [B, T, H, Dv]", "floats; mask also bool", "-", "F.scaled_dot_product_attention(q, k, v)"},
+    {"paged_attention", "paged_attention", "[T, H, Dv]", "floats; blocks also q8_0; sequences, blocks i32", "-", "-"},
 
     // layout, joining, indices
     {"contiguous", "view copy", "x", "any", "np.ascontiguousarray(x)", "x.contiguous()"},

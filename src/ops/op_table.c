@@ -6,6 +6,7 @@
 #include "device/cpu/kernel_matrix.h"
 #include "device/cpu/kernel_sort.h"
 #include "ops/check_index.h"
+#include "ops/check_paged.h"
 #include "ops/infer.h"
 
 #define IN_PLACE BERTH_OP_IN_PLACE(0)
@@ -124,6 +125,11 @@ const berth_op_desc berth_op_table[BERTH_OP_COUNT] = {
     ROW(LINEAR,     2, 3,    0,             linear,      berth_cpu_linear_scratch),
     ROW(ROPE,       2, 3,    IN_PLACE,      rope,        NULL),
     ROW(ATTENTION,  3, 4,    0,             attention,   berth_cpu_attention_scratch),
+    [BERTH_OP_PAGED_ATTENTION] = {
+        .struct_size = sizeof(berth_op_desc), .name = name_PAGED_ATTENTION, .min_inputs = 5,
+        .max_inputs = 7, .output_count = 1, .infer = berth_infer_paged_attention,
+        .check_data = berth_check_paged_attention, .scratch = berth_cpu_paged_attention_scratch,
+    },
 
     // layout and indices
     ROW(COPY,       1, 1,    0,             copy,        NULL),

@@ -347,6 +347,30 @@ static void run_attention(program* p, const drawn* op, uint32_t slot) {
                            2));
 }
 
+/// One sequence, whose blocks lie in memory in descending order.
+static void run_paged_attention(program* p, const drawn* op, uint32_t slot) {
+    (void)slot;
+    enum { BLOCK = 4 };
+    const int64_t tokens = pick_dim(p), keys = tokens + pick_dim(p);
+    const int64_t blocks = (keys + BLOCK - 1) / BLOCK;
+    const int32_t row[4] = {0, (int32_t)tokens, (int32_t)keys, 0};
+    berth_tensor* q = make_f32(p, 3, (int64_t[]){tokens, 4, HEAD});
+    berth_tensor* k = make_f32(p, 4, (int64_t[]){blocks, BLOCK, 2, HEAD});
+    berth_tensor* v = make_f32(p, 4, (int64_t[]){blocks, BLOCK, 2, HEAD});
+    berth_tensor* rows = berth_from_data(p->ctx, row, BERTH_I32, 2, (int64_t[]){1, 4});
+    berth_tensor* table = berth_arange(p->ctx, 0, (double)blocks, 1, BERTH_I32);
+    table = berth_flip(p->ctx, berth_move(table), BERTH_DIMS(0));
+    finish(p,
+           op,
+           berth_paged_attention(p->ctx,
+                                 berth_move(q),
+                                 berth_move(k),
+                                 berth_move(v),
+                                 berth_move(rows),
+                                 berth_move(table),
+                                 0));
+}
+
 // --- Layout and indices --------------------------------------------------------------------------
 
 /// CAT and STACK; with many tensors the joining goes on in further ops.
@@ -629,7 +653,7 @@ static const drawn ops[] = {
     ALONG(SOFTMAX, F, softmax), ALONG(LOG_SOFTMAX, F, log_softmax), OWN(LAYER_NORM, F, norm),
     OWN(RMS_NORM, F, norm),
     OWN(MATMUL, P, matmul), OWN(LINEAR, F, linear), OWN(ROPE, F, rope),
-    OWN(ATTENTION, F, attention),
+    OWN(ATTENTION, F, attention), OWN(PAGED_ATTENTION, F, paged_attention),
     OWN(CAT, P, join), OWN(STACK, P, join), OWN(REPEAT, P, repeat), OWN(ROLL, P, roll),
     OWN(PAD, P, pad), OWN(TRIL, P, triangle), OWN(TRIU, P, triangle), OWN(EMBEDDING, F, embedding), OWN(GATHER, P, index), OWN(TAKE_ALONG, P, index),
     OWN(INDEX_SELECT, P, index), OWN(INDEX_COPY, P, index), OWN(SCATTER, P, index),

@@ -258,6 +258,7 @@ void berth_cpu_fill_basic_kernels(berth_kernel* table) {
     berth_cpu_fill_norm_kernels(table);
     berth_cpu_fill_rope_kernels(table);
     berth_cpu_fill_attention_kernels(table);
+    berth_cpu_fill_paged_attention_kernels(table);
     berth_cpu_fill_copy_kernels(table);
     berth_cpu_fill_join_kernels(table);
     berth_cpu_fill_fit_kernels(table);

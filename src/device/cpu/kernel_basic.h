@@ -144,24 +144,25 @@ berth_cut berth_view_cut(const berth_view* view, int32_t dim);
 
 // The kernels of each file, [op id] = kernel.
 
-void berth_cpu_fill_create_kernels(berth_kernel* table);    ///< FILL ARANGE NOOP
-void berth_cpu_fill_random_kernels(berth_kernel* table);    ///< RAND RANDN RANDINT
-void berth_cpu_fill_cast_kernels(berth_kernel* table);      ///< CAST
-void berth_cpu_fill_unary_kernels(berth_kernel* table);     ///< AFFINE .. ISFINITE
-void berth_cpu_fill_binary_kernels(berth_kernel* table);    ///< ADD .. OUTER
-void berth_cpu_fill_reduce_kernels(berth_kernel* table);    ///< SUM .. ALL
-void berth_cpu_fill_softmax_kernels(berth_kernel* table);   ///< SOFTMAX LOG_SOFTMAX
-void berth_cpu_fill_cumsum_kernels(berth_kernel* table);    ///< CUMSUM
-void berth_cpu_fill_norm_kernels(berth_kernel* table);      ///< LAYER_NORM RMS_NORM
-void berth_cpu_fill_rope_kernels(berth_kernel* table);      ///< ROPE
-void berth_cpu_fill_attention_kernels(berth_kernel* table); ///< ATTENTION
-void berth_cpu_fill_copy_kernels(berth_kernel* table);      ///< COPY
-void berth_cpu_fill_join_kernels(berth_kernel* table);      ///< CAT .. ROLL
-void berth_cpu_fill_fit_kernels(berth_kernel* table);       ///< REPEAT PAD TRIL TRIU
-void berth_cpu_fill_gather_kernels(berth_kernel* table);    ///< EMBEDDING .. INDEX_SELECT
-void berth_cpu_fill_scatter_kernels(berth_kernel* table);   ///< INDEX_COPY SCATTER SCATTER_ADD
-void berth_cpu_fill_sort_kernels(berth_kernel* table);      ///< SORT ARGSORT TOPK
-void berth_cpu_fill_select_kernels(berth_kernel* table);    ///< NONZERO MASKED_SELECT
-void berth_cpu_fill_unique_kernels(berth_kernel* table);    ///< UNIQUE
+void berth_cpu_fill_create_kernels(berth_kernel* table);          ///< FILL ARANGE NOOP
+void berth_cpu_fill_random_kernels(berth_kernel* table);          ///< RAND RANDN RANDINT
+void berth_cpu_fill_cast_kernels(berth_kernel* table);            ///< CAST
+void berth_cpu_fill_unary_kernels(berth_kernel* table);           ///< AFFINE .. ISFINITE
+void berth_cpu_fill_binary_kernels(berth_kernel* table);          ///< ADD .. OUTER
+void berth_cpu_fill_reduce_kernels(berth_kernel* table);          ///< SUM .. ALL
+void berth_cpu_fill_softmax_kernels(berth_kernel* table);         ///< SOFTMAX LOG_SOFTMAX
+void berth_cpu_fill_cumsum_kernels(berth_kernel* table);          ///< CUMSUM
+void berth_cpu_fill_norm_kernels(berth_kernel* table);            ///< LAYER_NORM RMS_NORM
+void berth_cpu_fill_rope_kernels(berth_kernel* table);            ///< ROPE
+void berth_cpu_fill_attention_kernels(berth_kernel* table);       ///< ATTENTION
+void berth_cpu_fill_paged_attention_kernels(berth_kernel* table); ///< PAGED_ATTENTION
+void berth_cpu_fill_copy_kernels(berth_kernel* table);            ///< COPY
+void berth_cpu_fill_join_kernels(berth_kernel* table);            ///< CAT .. ROLL
+void berth_cpu_fill_fit_kernels(berth_kernel* table);             ///< REPEAT PAD TRIL TRIU
+void berth_cpu_fill_gather_kernels(berth_kernel* table);          ///< EMBEDDING .. INDEX_SELECT
+void berth_cpu_fill_scatter_kernels(berth_kernel* table); ///< INDEX_COPY SCATTER SCATTER_ADD
+void berth_cpu_fill_sort_kernels(berth_kernel* table);    ///< SORT ARGSORT TOPK
+void berth_cpu_fill_select_kernels(berth_kernel* table);  ///< NONZERO MASKED_SELECT
+void berth_cpu_fill_unique_kernels(berth_kernel* table);  ///< UNIQUE
 
 #endif // BERTH_DEVICE_CPU_KERNEL_BASIC_H

@@ -125,8 +125,8 @@ typedef struct berth_basic_rows {
     void (*rotate_halves)(
         float* out, const float* x, const float* cos, const float* sin, int64_t count);
 
-    /// to [depth, TILE] = the first `count` rows of `from` [TILE, depth], `stride` elements apart,
-    /// transposed; the other columns 0. For f32, f16 and bf16.
+    /// to [depth, TILE] = `count` rows of `from`, [depth] and `stride` elements apart, transposed;
+    /// columns from there to the next multiple of 16 are 0. For f32, f16 and bf16.
     void (*transpose_tile[BERTH_BF16 + 1])(
         float* to, const void* from, int64_t stride, int64_t count, int64_t depth);
     /// to [count, pitch] = `count` rows of `from`, [width] and `stride` elements apart; 0 behind

@@ -14,7 +14,8 @@
 /// operation, as their formats define.
 typedef void (*berth_to_f32_fn)(const void* src, float* dst, int64_t values);
 
-/// Converts `values` f32 at `src`, rounding once to nearest even; NaN stays NaN.
+/// Converts `values` f32 at `src` (whole blocks for a quantised type), rounding once to nearest
+/// even; NaN stays NaN. To q8_0: to the nearest multiples of a scale for each block.
 typedef void (*berth_from_f32_fn)(const float* src, void* dst, int64_t values);
 
 /// Converts `count` elements from one plain type to another. The ranges do not overlap.
@@ -41,7 +42,8 @@ const berth_convert_rows* berth_convert_query_rows(void);
 /// quantised types; NULL for integers and bool.
 berth_to_f32_fn berth_convert_query_to_f32(berth_dtype dtype);
 
-/// Shorthand for berth_convert_query_rows()->from_f32[dtype]: f32 (a copy), f16, bf16; else NULL.
+/// Shorthand for berth_convert_query_rows()->from_f32[dtype]: f32 (a copy), f16, bf16,
+/// q8_0; else NULL.
 berth_from_f32_fn berth_convert_query_from_f32(berth_dtype dtype);
 
 /// Converts `count` elements of a plain type to another, or copies them: floats to nearest even; to

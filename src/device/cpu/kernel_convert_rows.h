@@ -143,6 +143,32 @@ static void q8_0_to_f32(const void* src, float* restrict dst, int64_t values) {
     }
 }
 
+/// The scale is the largest magnitude over 127, rounded to a half; values are rounded to its
+/// nearest multiples. Where the scale is too small for a half they are 0, and where a value is not
+/// finite or the scale too large, the whole block is NaN.
+static void q8_0_from_f32(const float* src, void* dst, int64_t values) {
+    uint8_t* block = dst;
+    for (int64_t i = 0; i < values; i += 32, block += 34, src += 32) {
+        float largest = 0.0f, zero = 0.0f;
+        for (int32_t j = 0; j < 32; ++j) {
+            const float magnitude = berth_bits_to_f32(berth_f32_to_bits(src[j]) & 0x7fffffffu);
+            largest = magnitude > largest ? magnitude : largest;
+            zero += src[j] * 0.0f; // NaN where the value is not finite
+        }
+        uint16_t half = berth_f32_to_f16(largest / 127.0f);
+        if (zero != zero || half >= 0x7c00u) half = 0x7e00u;
+        memcpy(block, &half, sizeof half);
+        const float scale = half == 0 || half == 0x7e00u ? 0.0f : 1.0f / berth_f16_to_f32(half);
+        for (int32_t j = 0; j < 32; ++j) {
+            float value = scale == 0.0f ? 0.0f : src[j] * scale;
+            value = value > 127.0f ? 127.0f : value < -127.0f ? -127.0f : value;
+            // in a number so large the last place counts ones
+            const float rounded = (value + 12582912.0f) - 12582912.0f;
+            block[2 + j] = (uint8_t)(int8_t)rounded;
+        }
+    }
+}
+
 /// The 6-bit scale and minimum of sub-block `j` of a Q4_K or Q5_K block.
 static inline void k_scale(const uint8_t* sc, int32_t j, float* out_scale, float* out_minimum) {
     uint32_t scale;
@@ -237,6 +263,7 @@ const berth_convert_rows BERTH_CONVERT_ROWS = {
             [BERTH_F32] = f32_from_f32,
             [BERTH_F16] = f16_from_f32,
             [BERTH_BF16] = bf16_from_f32,
+            [BERTH_Q8_0] = q8_0_from_f32,
         },
     .cast = CAST_TABLE,
 };
