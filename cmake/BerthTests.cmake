@@ -84,6 +84,9 @@ endforeach()
 # A fiftieth of what ./dev soak pool does.
 add_test(NAME soak/pool COMMAND soak-pool --count 4 --seed 7)
 berth_register_test(soak/pool unit)
+# A fiftieth of what ./dev soak kv does.
+add_test(NAME soak/kv COMMAND soak-kv --count 4 --seed 31)
+berth_register_test(soak/kv unit)
 
 file(GLOB berth_fuzz_sources CONFIGURE_DEPENDS "${berth_tests_dir}/fuzz/fuzz_*.c")
 foreach(source IN LISTS berth_fuzz_sources)

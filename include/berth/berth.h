@@ -12,6 +12,7 @@
 #include "berth/health.h"
 #include "berth/host.h"
 #include "berth/inspect.h"
+#include "berth/kv.h"
 #include "berth/kv_miss.h"
 #include "berth/log.h"
 #include "berth/memory.h"

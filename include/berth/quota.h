@@ -74,6 +74,15 @@ BERTH_API BERTH_NODISCARD berth_status berth_context_set_share(berth_context* co
 BERTH_API BERTH_NODISCARD berth_status berth_context_query_memory(berth_context* context,
                                                                   berth_context_memory* out_memory);
 
+/// Tells in `*out_bytes` how much a step that begins now in `context` could be promised: memory of
+/// the device that nobody has, and what lies idle in the context's frames and pool; a lower bound,
+/// as other contexts may give back what they have idle. Cached blocks of its KV caches are not in
+/// it. Of this moment; O(1).
+/// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then it is 0.
+/// Threads: any.
+BERTH_API BERTH_NODISCARD berth_status berth_context_query_room(berth_context* context,
+                                                                uint64_t* out_bytes);
+
 /// Bounds what is mapped for a use and promised for it from now on, over all contexts of the
 /// runtime: as berth_context_set_quota() otherwise. A runtime starts with BERTH_FRAMES_QUOTA and
 /// BERTH_POOL_QUOTA.

@@ -214,6 +214,7 @@ struct berth_context {
     berth_reclaimer room_maker;         ///< the compactor's place on the ladder
     berth_reclaimer patient_room_maker; ///< the same after the stream's work
     berth_reclaimer release_place;      ///< on the ladder, for pending releases
+    struct berth_guest* first_guest;    ///< who else has memory in it (exec/guest.h)
     uint64_t seen_refusals;             ///< by the store, that are known of
     bool wants_upkeep;                  ///< before the next op
     uint64_t pass_bytes;                ///< emptied by compaction since it was wanted

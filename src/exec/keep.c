@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "exec/decay.h"
+#include "exec/guests.h"
 #include "exec/upkeep.h"
 
 /// Bytes that are to stay mapped: of frames in all, of the pool idle.
@@ -67,6 +68,10 @@ static void keep_recent_use(berth_context* context) {
         if (runtime->decay.has_thread || context->aged_epoch == epoch) return;
         context->aged_epoch = epoch;
         keep = decide(context, epoch);
+        bool unused;
+        (void)berth_guests_age(context, epoch, 0, UINT64_MAX, &unused);
+    } else {
+        (void)berth_guests_trim(context, 0, false);
     }
     berth_arena_trim(context->home.arena, keep.frames_bytes, false);
     trim_pool(context->home.pool, keep.pool_bytes, false);
@@ -83,10 +88,12 @@ void berth_context_keep(berth_context* context) {
     case BERTH_KEEP_NONE:
         berth_arena_trim(home->arena, 0, true);
         trim_pool(home->pool, 0, true);
+        (void)berth_guests_trim(context, 0, true);
         break;
     case BERTH_KEEP_BYTES:
         berth_arena_trim(home->arena, context->runtime->keep_bytes, false);
         trim_pool(home->pool, context->runtime->keep_bytes, false);
+        (void)berth_guests_trim(context, context->runtime->keep_bytes, false);
         break;
     }
 }
@@ -97,13 +104,18 @@ uint64_t berth_context_give_back(berth_context* context) {
     if (runtime->keep == BERTH_KEEP_ALL || is_kept) return 0;
     const uint64_t floor = runtime->keep == BERTH_KEEP_BYTES ? runtime->keep_bytes : 0;
     kept keep = {.frames_bytes = floor, .pool_bytes = floor};
+    uint64_t given;
     if (berth_keep_is_ageing(runtime)) {
         const uint64_t epoch = current_epoch(runtime);
         note_use(context, epoch, 0);
         keep = decide(context, epoch);
+        bool unused;
+        given = berth_guests_age(context, epoch, floor, UINT64_MAX, &unused);
+    } else {
+        given = berth_guests_trim(context, floor, false);
     }
-    return berth_arena_trim(context->home.arena, keep.frames_bytes, false) +
-           berth_pool_trim(context->home.pool, keep.pool_bytes, false);
+    given += berth_arena_trim(context->home.arena, keep.frames_bytes, false);
+    return given + berth_pool_trim(context->home.pool, keep.pool_bytes, false);
 }
 
 /// True if no block was taken or given since the last time.
@@ -125,12 +137,18 @@ berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_byte
     note_use(context, epoch, 0);
     const kept keep = decide(context, epoch);
     const bool gathers = is_quiet(context) && berth_upkeep_in_visit(context);
+    const berth_runtime* runtime = context->runtime;
+    const uint64_t floor = runtime->keep == BERTH_KEEP_BYTES ? runtime->keep_bytes : 0;
+    bool are_settled;
+    uint64_t given = berth_guests_age(context, epoch, floor, limit_bytes, &are_settled);
     berth_home_end_visit(home);
-    uint64_t given = berth_arena_release_idle(home->arena, keep.frames_bytes, limit_bytes, false);
+    if (given < limit_bytes)
+        given += berth_arena_release_idle(
+            home->arena, keep.frames_bytes, limit_bytes - given, false);
     if (given < limit_bytes)
         given += berth_pool_release_idle(home->pool, keep.pool_bytes, limit_bytes - given);
     if (given >= limit_bytes || gathers) return BERTH_KEEP_MORE;
-    if (!keep.is_settled || given > 0) return BERTH_KEEP_AGEING;
+    if (!keep.is_settled || !are_settled || given > 0) return BERTH_KEEP_AGEING;
     berth_home_shed_objects(home);
     return BERTH_KEEP_SETTLED;
 }

@@ -10,6 +10,7 @@
 #include "base/options_value.h"
 #include "berth/quota.h"
 #include "exec/scarcity.h"
+#include "memory/pool_survey.h"
 
 _Static_assert(BERTH_UNLIMITED == BERTH_QUOTA_NONE && BERTH_UNLIMITED == BERTH_OPTION_UNLIMITED,
                "no quota is the same number everywhere");
@@ -119,6 +120,24 @@ berth_status berth_context_query_memory(berth_context* context, berth_context_me
     *out_memory = (berth_context_memory){0};
     BERTH_TRY(berth_fork_check(context->home.fork_generation));
     *out_memory = memory_of(context);
+    return BERTH_OK;
+}
+
+berth_status berth_context_query_room(berth_context* context, uint64_t* out_bytes) {
+    if (out_bytes == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place is needed");
+    *out_bytes = 0;
+    if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
+    BERTH_TRY(berth_fork_check(context->home.fork_generation));
+    const berth_account account = {.store = context->runtime->store,
+                                   .tenant = &context->tenant,
+                                   .owner = BERTH_OWNER_FRAMES};
+    berth_arena_stats arena;
+    berth_arena_query_stats(context->home.arena, &arena);
+    const uint64_t busy = arena.used_bytes + arena.held_bytes;
+    uint64_t whole, beside;
+    berth_pool_query_free(context->home.pool, &whole, &beside);
+    *out_bytes = berth_store_query_room(account) + whole +
+                 (arena.mapped_bytes > busy ? arena.mapped_bytes - busy : 0);
     return BERTH_OK;
 }
 

@@ -20,6 +20,7 @@
 #include "exec/decay.h"
 #include "exec/event_names.h"
 #include "exec/exec_impl.h"
+#include "exec/guests.h"
 #include "exec/plan_saving.h"
 #include "exec/quotas.h"
 #include "exec/scarcity.h"
@@ -344,19 +345,13 @@ static berth_context* pin_next(berth_runtime* runtime, berth_context* context) {
     return next;
 }
 
-/// What granules of owners other than pools and frames hold.
-static uint64_t other_bytes(const berth_store_stats* stats) {
-    return stats->mapped_bytes - stats->mapped_by_owner[BERTH_OWNER_FRAMES] -
-           stats->mapped_by_owner[BERTH_OWNER_POOL] - stats->mapped_by_owner[BERTH_OWNER_AHEAD];
-}
-
 /// Adds up a trim that found `before_bytes` mapped and left `rest` in pools and arenas.
 static berth_trim_result sum_up(const berth_store_stats* now,
                                 uint64_t before_bytes,
                                 const berth_rest* rest) {
     berth_trim_result result = {
         .released_bytes = before_bytes > now->mapped_bytes ? before_bytes - now->mapped_bytes : 0,
-        .in_use_bytes = rest->in_use_bytes + other_bytes(now),
+        .in_use_bytes = rest->in_use_bytes + now->mapped_by_owner[BERTH_OWNER_WEIGHTS],
         .held_bytes = rest->held_bytes,
         .fragmented_bytes = rest->fragmented_bytes,
         .in_flight_bytes = rest->in_flight_bytes,
@@ -373,6 +368,14 @@ static berth_trim_result sum_up(const berth_store_stats* now,
     return result;
 }
 
+/// Trims what guests of a context have that is in no op now; of one that is, nothing is known.
+static void trim_guests(berth_context* context, uint64_t keep_bytes, berth_rest* rest) {
+    if (!berth_home_try_visit(&context->home)) return;
+    (void)berth_guests_trim(context, keep_bytes, false);
+    berth_guests_add_rest(context, keep_bytes, rest);
+    berth_home_end_visit(&context->home);
+}
+
 berth_status berth_trim(berth_runtime* runtime,
                         uint64_t keep_bytes,
                         berth_trim_result* out_result) {
@@ -387,6 +390,7 @@ berth_status berth_trim(berth_runtime* runtime,
     for (berth_context* c = pin_next(runtime, NULL); c != NULL; c = pin_next(runtime, c)) {
         (void)berth_pool_trim(c->home.pool, keep_bytes, false);
         (void)berth_arena_release_idle(c->home.arena, keep_bytes, UINT64_MAX, true);
+        trim_guests(c, keep_bytes, &rest);
         if (out_result == NULL) continue;
         berth_pool_add_rest(c->home.pool, keep_bytes, &rest);
         berth_arena_add_rest(c->home.arena, keep_bytes, &rest);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "berth/memory.h"
+#include "exec/guests.h"
 #include "exec/keep.h"
 
 /// A pool is worth a look when so much of what is mapped lies free beside blocks: 1/32, and at
@@ -46,7 +47,7 @@ static bool is_worth_a_look(const berth_context* context) {
 
 /// One slice while nobody uses the memory; true if there is more to be done.
 static bool run_idle_slice(berth_context* context, const berth_compact_budget* slice) {
-    if (run_slice(context, slice)) return true;
+    if (run_slice(context, slice) || berth_guests_tidy(context, slice)) return true;
     return is_worth_a_look(context) && berth_compactor_press(&context->compactor, slice);
 }
 
@@ -80,9 +81,18 @@ void berth_upkeep_at_step_end(berth_context* context) {
         berth_upkeep_run_slice(context);
 }
 
+void berth_upkeep_of_guests(berth_context* context) {
+    if (context->runtime->compact_mode != BERTH_COMPACT_OFF)
+        (void)berth_guests_tidy(context, &context->runtime->compact_slice);
+    if (keeps_nothing(context)) (void)berth_guests_trim(context, 0, true);
+}
+
 bool berth_upkeep_in_visit(berth_context* context) {
-    if (!may_compact(context) || !is_worth_a_look(context)) return false;
-    const bool has_more = run_idle_slice(context, &context->runtime->compact_slice);
+    if (context->runtime->compact_mode == BERTH_COMPACT_OFF) return false;
+    const berth_compact_budget* slice = &context->runtime->compact_slice;
+    bool has_more = berth_guests_tidy(context, slice);
+    if (!may_compact(context) || !is_worth_a_look(context)) return has_more;
+    has_more = run_idle_slice(context, slice) || has_more;
     report(context);
     return has_more;
 }

@@ -23,6 +23,10 @@ static inline void berth_upkeep_between_ops(berth_context* context) {
 /// After a step has ended.
 void berth_upkeep_at_step_end(berth_context* context);
 
+/// After a change of what guests have: a slice of their tidying, and their idle memory if nothing
+/// is to be kept.
+void berth_upkeep_of_guests(berth_context* context);
+
 /// In a visit of a context in which nothing happens: a slice, if it is worth one. True if there is
 /// more to be done.
 bool berth_upkeep_in_visit(berth_context* context);

@@ -21,6 +21,7 @@
     X(FRAMES,     "idle frames")         \
     X(COMPACTION, "compaction")          \
     X(TRIM,       "idle pool memory")    \
+    X(CACHED,     "cached KV blocks")    \
     X(WAIT,       "pending work")
 // clang-format on
 
