@@ -36,17 +36,17 @@ typedef enum berth_kv_eviction {
 
 /// How a cache is laid out, and its limits.
 typedef struct berth_kv_options {
-    size_t struct_size;   ///< sizeof(berth_kv_options) compiled against
-    int64_t layers;       ///< of the model, at least 1
-    int64_t kv_heads;     ///< key and value heads of a layer, at least 1
-    int64_t key_dims;     ///< values of one key, at least 1
-    int64_t value_dims;   ///< of one value; 0: as key_dims
-    berth_dtype dtype;    ///< BERTH_F32, BERTH_F16, BERTH_BF16; BERTH_Q8_0 with sizes that are whole
-                          ///< quantisation blocks
+    size_t struct_size; ///< sizeof(berth_kv_options) compiled against
+    int64_t layers;     ///< of the model, at least 1
+    int64_t kv_heads;   ///< key and value heads of a layer, at least 1
+    int64_t key_dims;   ///< values of one key, at least 1
+    int64_t value_dims; ///< of one value; 0: as key_dims
+    berth_dtype dtype;  ///< BERTH_F32, BERTH_F16, BERTH_BF16; BERTH_Q8_0 with sizes that are whole
+                        ///< quantisation blocks
     int64_t block_tokens; ///< 1 to 1,024; 0: 16
-    uint64_t max_bytes;   ///< most memory of the blocks, of whole granules; 0: the device's capacity
-    uint64_t park_bytes;  ///< most host memory for parked sequences, apart from the device's
-                          ///< memory; 0: none, parked sequences are computed again
+    uint64_t max_bytes;  ///< most memory of the blocks, of whole granules; 0: the device's capacity
+    uint64_t park_bytes; ///< most host memory for parked sequences, apart from the device's
+                         ///< memory; 0: none, parked sequences are computed again
     berth_kv_eviction eviction; ///< which cached block goes first
 } berth_kv_options;
 
@@ -57,9 +57,9 @@ typedef struct berth_kv_layout {
     /// The least that a sequence takes: block_tokens of each layer's keys and values, rounded up to
     /// the alignment.
     uint64_t block_bytes;
-    uint64_t key_bytes;  ///< of a block, one layer
+    uint64_t key_bytes;   ///< of a block, one layer
     uint64_t value_bytes; ///< of a block, one layer
-    int64_t max_blocks;  ///< that fit into max_bytes
+    int64_t max_blocks;   ///< that fit into max_bytes
 } berth_kv_layout;
 
 /// Makes an empty cache in `context`. No memory of the device is taken before the first tokens.
@@ -170,11 +170,11 @@ typedef enum berth_kv_parking {
 
 /// What parking a sequence did.
 typedef struct berth_kv_parked {
-    berth_kv_parking how;   ///< HOST or DROP
-    int64_t freed_blocks;   ///< that nobody holds any more and nothing finds: free now
-    int64_t cached_blocks;  ///< that nobody holds any more, but that stay findable until evicted
-    int64_t shared_blocks;  ///< that other sequences hold
-    uint64_t host_bytes;    ///< taken for the copy
+    berth_kv_parking how;  ///< HOST or DROP
+    int64_t freed_blocks;  ///< that nobody holds any more and nothing finds: free now
+    int64_t cached_blocks; ///< that nobody holds any more, but that stay findable until evicted
+    int64_t shared_blocks; ///< that other sequences hold
+    uint64_t host_bytes;   ///< taken for the copy
 } berth_kv_parked;
 
 /// Gives up the sequence's hold on its blocks while keeping its tokens. `*out_parked` may be NULL.
@@ -188,7 +188,8 @@ BERTH_API BERTH_NODISCARD berth_status berth_kv_sequence_park(berth_kv_sequence*
 /// memory fills in the rest. `*out_length` are the tokens that it has now; those beyond, up to what
 /// berth_kv_sequence_length() said before, are to be computed again with a batch, and so with the
 /// same result; the caller has kept them.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY if there is no room for the copy; it stays parked. BERTH_ERR_STATE
+/// Errors: BERTH_ERR_OUT_OF_MEMORY if there is no room for the copy; it stays parked.
+/// BERTH_ERR_STATE
 ///         if it is not parked.
 BERTH_API BERTH_NODISCARD berth_status berth_kv_sequence_resume(berth_kv_sequence* sequence,
                                                                 int64_t* out_length);
@@ -230,11 +231,11 @@ BERTH_API BERTH_NODISCARD berth_status berth_kv_batch_begin(berth_kv_cache* cach
 
 /// A batch in the form that attention libraries take. Arrays are the batch's, until it ends.
 typedef struct berth_kv_tables {
-    int64_t sequences; ///< S, its parts
-    int64_t tokens;    ///< T, new tokens of all parts, one part behind the other
-    int64_t blocks;    ///< M, blocks of all parts
-    const int32_t* token_starts; ///< [S + 1]: part s has new tokens [token_starts[s], [s + 1])
-    const int32_t* block_starts; ///< [S + 1]: index pointer into block_indices
+    int64_t sequences;                ///< S, its parts
+    int64_t tokens;                   ///< T, new tokens of all parts, one part behind the other
+    int64_t blocks;                   ///< M, blocks of all parts
+    const int32_t* token_starts;      ///< [S + 1]: part s has new tokens [token_starts[s], [s + 1])
+    const int32_t* block_starts;      ///< [S + 1]: index pointer into block_indices
     const int32_t* block_indices;     ///< [M]
     const int32_t* last_block_tokens; ///< [S]: tokens in the last block, new ones included
     const int32_t* lengths;           ///< [S]: tokens in all, new ones included

@@ -143,8 +143,8 @@ berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_byte
     uint64_t given = berth_guests_age(context, epoch, floor, limit_bytes, &are_settled);
     berth_home_end_visit(home);
     if (given < limit_bytes)
-        given += berth_arena_release_idle(
-            home->arena, keep.frames_bytes, limit_bytes - given, false);
+        given +=
+            berth_arena_release_idle(home->arena, keep.frames_bytes, limit_bytes - given, false);
     if (given < limit_bytes)
         given += berth_pool_release_idle(home->pool, keep.pool_bytes, limit_bytes - given);
     if (given >= limit_bytes || gathers) return BERTH_KEEP_MORE;

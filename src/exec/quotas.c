@@ -128,9 +128,8 @@ berth_status berth_context_query_room(berth_context* context, uint64_t* out_byte
     *out_bytes = 0;
     if (context == NULL) return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a context is needed");
     BERTH_TRY(berth_fork_check(context->home.fork_generation));
-    const berth_account account = {.store = context->runtime->store,
-                                   .tenant = &context->tenant,
-                                   .owner = BERTH_OWNER_FRAMES};
+    const berth_account account = {
+        .store = context->runtime->store, .tenant = &context->tenant, .owner = BERTH_OWNER_FRAMES};
     berth_arena_stats arena;
     berth_arena_query_stats(context->home.arena, &arena);
     const uint64_t busy = arena.used_bytes + arena.held_bytes;

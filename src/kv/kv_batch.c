@@ -364,8 +364,8 @@ static berth_status check_attend(const berth_kv_batch* batch,
                           layer,
                           batch->cache->options.layers);
     const bool is_last = queries == BERTH_KV_LAST_TOKENS;
-    BERTH_TRY(check_rows(
-        operands[0], "q", is_last ? batch->tables.sequences : batch->tables.tokens));
+    BERTH_TRY(
+        check_rows(operands[0], "q", is_last ? batch->tables.sequences : batch->tables.tokens));
     BERTH_TRY(check_rows(operands[1], "k", batch->tables.tokens));
     return check_rows(operands[2], "v", batch->tables.tokens);
 }
@@ -382,16 +382,16 @@ berth_tensor* berth_kv_attend(berth_kv_batch* batch,
     berth_tensor* const operands[3] = {q, k, v};
     const berth_status status = check_attend(batch, layer, queries, operands);
     if (status != BERTH_OK) return berth_api_refuse(ctx, status, "kv_attend", operands, 3);
-    return berth_dispatch_paged_attention(
-        ctx,
-        q,
-        k,
-        v,
-        batch->cache->keys[layer],
-        batch->cache->values[layer],
-        queries == BERTH_KV_LAST_TOKENS ? batch->last_query_tensor : batch->row_tensor,
-        batch->block_tensor,
-        scale);
+    return berth_dispatch_paged_attention(ctx,
+                                          q,
+                                          k,
+                                          v,
+                                          batch->cache->keys[layer],
+                                          batch->cache->values[layer],
+                                          queries == BERTH_KV_LAST_TOKENS ? batch->last_query_tensor
+                                                                          : batch->row_tensor,
+                                          batch->block_tensor,
+                                          scale);
 }
 
 // --- Ending --------------------------------------------------------------------------------------
@@ -421,8 +421,7 @@ static void keep_part(berth_kv_batch* batch, size_t at) {
     const size_t length = sequence->tokens.count;
     for (size_t i = batch->old_tokens[at] / size; i < sequence->blocks.count; ++i) {
         const size_t left = length - i * size;
-        berth_kv_set_tokens(
-            cache, sequence->blocks.items[i], left < size ? (uint32_t)left : size);
+        berth_kv_set_tokens(cache, sequence->blocks.items[i], left < size ? (uint32_t)left : size);
     }
     cache->counted.appended_tokens += length - batch->old_tokens[at];
     berth_kv_publish(sequence, false);

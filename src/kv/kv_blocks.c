@@ -11,7 +11,9 @@
 
 enum { LEAST_CAPACITY = 256 };
 
-static bool has_bit(const uint64_t* bits, uint64_t i) { return (bits[i / 64] >> (i % 64) & 1) != 0; }
+static bool has_bit(const uint64_t* bits, uint64_t i) {
+    return (bits[i / 64] >> (i % 64) & 1) != 0;
+}
 
 static void set_bit(uint64_t* bits, uint64_t i) { bits[i / 64] |= UINT64_C(1) << (i % 64); }
 
@@ -221,8 +223,7 @@ uint32_t berth_kv_blocks_next_ready(berth_kv_blocks* blocks) {
     size_t word = blocks->first_ready / 64;
     while (blocks->ready[word] == 0)
         ++word;
-    blocks->first_ready =
-        (uint32_t)(word * 64 + (unsigned)__builtin_ctzll(blocks->ready[word]));
+    blocks->first_ready = (uint32_t)(word * 64 + (unsigned)__builtin_ctzll(blocks->ready[word]));
     return blocks->first_ready;
 }
 
@@ -370,8 +371,8 @@ bool berth_kv_blocks_are_valid(const berth_kv_blocks* blocks) {
         const bool is_ready = has_bit(blocks->ready, b), is_taken = has_bit(blocks->taken, b);
         if (b >= blocks->most && (is_ready || is_taken)) return false;
         if (b >= blocks->most) break;
-        const bool has_memory = b < blocks->most && last_granule(blocks, b) < blocks->granules &&
-                                is_mapped(blocks, b);
+        const bool has_memory =
+            b < blocks->most && last_granule(blocks, b) < blocks->granules && is_mapped(blocks, b);
         if ((is_ready && is_taken) || (is_ready || is_taken) != has_memory) return false;
         if (is_ready && b < blocks->first_ready) return false;
         if (is_taken && b >= blocks->end_taken) return false;

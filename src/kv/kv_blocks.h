@@ -40,8 +40,8 @@ typedef struct berth_kv_blocks {
     berth_space* space;
     uint64_t block_bytes;
     uint64_t granule_bytes;
-    uint32_t most;       ///< blocks that the limit allows
-    uint32_t capacity;   ///< blocks that the tables have room for
+    uint32_t most;        ///< blocks that the limit allows
+    uint32_t capacity;    ///< blocks that the tables have room for
     uint32_t ready_count; ///< free blocks whose memory is mapped
     uint32_t taken_count;
     uint32_t first_ready; ///< no ready block is below

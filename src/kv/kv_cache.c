@@ -40,11 +40,8 @@ void berth_kv_leave(berth_kv_cache* cache) { berth_home_unlock(&cache->context->
 
 static berth_status check_number(const char* name, int64_t value, int64_t most) {
     if (value >= 1 && value <= most) return BERTH_OK;
-    return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                      "%s is %" PRId64 ", not 1 to %" PRId64,
-                      name,
-                      value,
-                      most);
+    return berth_fail(
+        BERTH_ERR_INVALID_ARGUMENT, "%s is %" PRId64 ", not 1 to %" PRId64, name, value, most);
 }
 
 static berth_status check_options(const berth_kv_options* options) {
@@ -88,7 +85,8 @@ static uint64_t block_unit(const berth_dtype_info* info) {
 static berth_kv_layout lay_out(const berth_kv_options* options) {
     const berth_dtype_info* info = berth_dtype_info_of(options->dtype);
     const uint64_t rows = (uint64_t)(options->block_tokens * options->kv_heads);
-    const uint64_t keys = rows * (uint64_t)options->key_dims / info->block_values * info->block_bytes;
+    const uint64_t keys =
+        rows * (uint64_t)options->key_dims / info->block_values * info->block_bytes;
     const uint64_t values =
         rows * (uint64_t)options->value_dims / info->block_values * info->block_bytes;
     const uint64_t unit = block_unit(info);

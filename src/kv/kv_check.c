@@ -39,7 +39,8 @@ bool berth_kv_cache_is_valid(berth_kv_cache* cache) {
     for (uint32_t b = 0; b < cache->blocks.capacity; ++b) {
         if (!berth_kv_blocks_is_taken(&cache->blocks, b)) continue;
         const berth_kv_block* record = &cache->blocks.records[b];
-        if (count_holders(cache, b) != record->refs || record->tokens > berth_kv_block_tokens(cache))
+        if (count_holders(cache, b) != record->refs ||
+            record->tokens > berth_kv_block_tokens(cache))
             return false;
         const bool is_found = berth_prefix_index_has(cache->index, b);
         if (record->refs == 0 && !is_found) return false;

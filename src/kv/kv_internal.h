@@ -27,7 +27,7 @@ struct berth_kv_sequence {
     bool stays_unpublished;
     berth_kv_token_vec tokens; ///< `count` of them computed, or before it was parked; then new ones
     berth_kv_block_vec blocks; ///< for all tokens
-    void* copy;                ///< parked: keys and values of blocks from the begin on, in host memory
+    void* copy; ///< parked: keys and values of blocks from the begin on, in host memory
     size_t copied_blocks;
 };
 
@@ -61,7 +61,7 @@ struct berth_kv_batch {
 };
 
 struct berth_kv_cache {
-    uint32_t refs; ///< the caller's, and one for each sequence
+    uint32_t refs;          ///< the caller's, and one for each sequence
     berth_context* context; ///< its home is pinned
     berth_kv_options options;
     berth_kv_layout layout;
@@ -76,8 +76,8 @@ struct berth_kv_cache {
     berth_reclaimer patient_evictor; ///< after the stream's work
     berth_guest guest;
     berth_use_window use;
-    double recompute_ns; ///< a token; 0: not known
-    double copy_ns;      ///< a byte, between device and host
+    double recompute_ns;   ///< a token; 0: not known
+    double copy_ns;        ///< a byte, between device and host
     uint32_t cached_count; ///< blocks that no sequence holds
     uint64_t held_tokens;
     uint64_t cached_tokens;

@@ -154,9 +154,8 @@ static void note_tokens(berth_kv_sequence* sequence, size_t first) {
     const uint32_t size = berth_kv_block_tokens(sequence->cache);
     for (size_t i = first; i < sequence->blocks.count; ++i) {
         const size_t left = sequence->tokens.count - i * size;
-        berth_kv_set_tokens(sequence->cache,
-                            sequence->blocks.items[i],
-                            left < size ? (uint32_t)left : size);
+        berth_kv_set_tokens(
+            sequence->cache, sequence->blocks.items[i], left < size ? (uint32_t)left : size);
     }
 }
 

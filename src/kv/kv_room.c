@@ -13,9 +13,8 @@
 enum { WORTH_SHARE = 16, WORTH_GRANULES = 2 };
 
 berth_status berth_kv_open_index(berth_kv_cache* cache) {
-    const berth_prefix_policy policy = cache->options.eviction == BERTH_KV_EVICT_LRU
-                                           ? BERTH_PREFIX_LRU
-                                           : BERTH_PREFIX_REUSE;
+    const berth_prefix_policy policy =
+        cache->options.eviction == BERTH_KV_EVICT_LRU ? BERTH_PREFIX_LRU : BERTH_PREFIX_REUSE;
     return berth_prefix_index_create(
         cache->blocks.host, berth_kv_block_tokens(cache), policy, &cache->index);
 }
@@ -45,10 +44,10 @@ static berth_status refuse(berth_kv_cache* cache, uint64_t count) {
     const uint64_t mapped_bytes = blocks->mapped_granules * blocks->granule_bytes;
     ++cache->counted.refusals;
     return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
-                      "%" PRIu64 " blocks of %" PRIu64 " bytes are needed for KV; there are %" PRIu32
-                      " free, %" PRIu32 " cached, and memory for %" PRIu64 " (%" PRIu64
-                      " bytes of at most %" PRIu64 " are mapped, %" PRIu32
-                      " blocks are held)",
+                      "%" PRIu64 " blocks of %" PRIu64
+                      " bytes are needed for KV; there are %" PRIu32 " free, %" PRIu32
+                      " cached, and memory for %" PRIu64 " (%" PRIu64 " bytes of at most %" PRIu64
+                      " are mapped, %" PRIu32 " blocks are held)",
                       count,
                       blocks->block_bytes,
                       blocks->ready_count,
@@ -138,8 +137,7 @@ static bool move_block(berth_kv_cache* cache, uint32_t from) {
         return false;
     }
     blocks->records[to] = blocks->records[from];
-    if (berth_prefix_index_has(cache->index, from))
-        berth_prefix_index_move(cache->index, from, to);
+    if (berth_prefix_index_has(cache->index, from)) berth_prefix_index_move(cache->index, from, to);
     rename_block(cache, from, to);
     berth_kv_blocks_give(blocks, from);
     ++cache->counted.moved_blocks;

@@ -59,8 +59,7 @@ static bool publish_block(berth_kv_sequence* sequence, size_t position, uint32_t
     uint32_t* block = &sequence->blocks.items[position];
     if (berth_prefix_index_has(cache->index, *block))
         return berth_prefix_index_tokens(cache->index, *block) == count;
-    const uint32_t parent =
-        position > 0 ? sequence->blocks.items[position - 1] : BERTH_KV_NO_BLOCK;
+    const uint32_t parent = position > 0 ? sequence->blocks.items[position - 1] : BERTH_KV_NO_BLOCK;
     const int32_t* tokens = sequence->tokens.items + position * berth_kv_block_tokens(cache);
     const uint32_t equal =
         berth_prefix_index_insert(cache->index, sequence->root, parent, *block, tokens, count);
@@ -283,14 +282,12 @@ berth_status berth_kv_sequence_match(berth_kv_sequence* sequence,
     berth_kv_cache* cache = sequence->cache;
     berth_status status = BERTH_OK;
     if (sequence->tokens.count > 0)
-        status = berth_fail(BERTH_ERR_STATE,
-                            "the sequence has %zu tokens already",
-                            sequence->tokens.count);
+        status = berth_fail(
+            BERTH_ERR_STATE, "the sequence has %zu tokens already", sequence->tokens.count);
     else if (cache->batch.is_open)
         status = berth_fail(BERTH_ERR_STATE, "a batch of the KV cache is open");
     else
-        status = berth_kv_find(
-            sequence, tokens, (size_t)count, (size_t)count - 1, out_match);
+        status = berth_kv_find(sequence, tokens, (size_t)count, (size_t)count - 1, out_match);
     if (status == BERTH_OK) {
         cache->counted.prompt_tokens += (uint64_t)count;
         cache->counted.hit_tokens += (uint64_t)out_match->tokens;

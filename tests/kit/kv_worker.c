@@ -54,10 +54,10 @@ static kv_story* pick(kv_worker* w, bool is_used, bool is_parked) {
 
 // --- Content -------------------------------------------------------------------------------------
 
-static uint64_t* row_of(const kv_worker* w, uint32_t block, int64_t layer, bool value, int64_t row) {
+static uint64_t* row_of(
+    const kv_worker* w, uint32_t block, int64_t layer, bool value, int64_t row) {
     const berth_kv_layout* l = &w->layout;
-    const uint64_t at = block * l->block_bytes +
-                        (uint64_t)layer * (l->key_bytes + l->value_bytes) +
+    const uint64_t at = block * l->block_bytes + (uint64_t)layer * (l->key_bytes + l->value_bytes) +
                         (value ? l->key_bytes : 0) +
                         (uint64_t)row * (l->key_bytes / (uint64_t)l->block_tokens);
     return (uint64_t*)(void*)((unsigned char*)berth_kv_cache_base(w->cache) + at);
@@ -337,8 +337,7 @@ static bool upkeep(kv_worker* w) {
         break;
     default: {
         uint64_t released;
-        const uint64_t keep =
-            test_random_below(&w->random, (uint64_t)w->setting.memory_bytes);
+        const uint64_t keep = test_random_below(&w->random, (uint64_t)w->setting.memory_bytes);
         status = berth_kv_cache_trim(w->cache, keep, &released);
     }
     }
@@ -436,7 +435,8 @@ static void close_worker(kv_worker* w) {
     berth_context_release(w->ctx);
     berth_context_release(w->other);
     berth_runtime_release(w->runtime);
-    if (w->failing.live_blocks != 0) wrong(w, "%zu blocks of host memory are left", (size_t)w->failing.live_blocks);
+    if (w->failing.live_blocks != 0)
+        wrong(w, "%zu blocks of host memory are left", (size_t)w->failing.live_blocks);
 }
 
 bool kv_worker_run(kv_worker* w, const kv_setting* setting, uint64_t operations, uint64_t seed) {

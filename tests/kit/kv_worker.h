@@ -53,7 +53,7 @@ typedef struct kv_worker {
     void* pressures[KV_PRESSURES]; ///< memory that others need; of `ctx`, then of `other`
     bool is_armed;                 ///< a fault may strike in this operation
     uint64_t refusals;
-    uint64_t hits; ///< tokens found
+    uint64_t hits;     ///< tokens found
     char failure[240]; ///< what was wrong first; empty: nothing
 } kv_worker;
 

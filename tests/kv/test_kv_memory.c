@@ -36,8 +36,7 @@ static void a_batch_without_room_is_refused_with_the_numbers(void** state) {
     berth_kv_sequence* a = kv_kit_begin(&kit, "m");
     berth_kv_sequence* b = kv_kit_begin(&kit, "n");
     assert_ok(kv_kit_add(&kit, a, 0, 4 * 10));
-    assert_fails(
-        kv_kit_add(&kit, b, 0, 4 * 7), BERTH_ERR_OUT_OF_MEMORY, "7 blocks of 8192 bytes");
+    assert_fails(kv_kit_add(&kit, b, 0, 4 * 7), BERTH_ERR_OUT_OF_MEMORY, "7 blocks of 8192 bytes");
     assert_non_null(strstr(berth_last_error(), "6 free"));
     assert_int_equal(berth_kv_sequence_length(b), 0);
     assert_int_equal(kv_kit_stats(&kit).refusals, 1);
@@ -225,7 +224,7 @@ static void tables_stay_bounded_while_sequences_come_and_go(void** state) {
     uint64_t bytes = 0;
     for (int32_t i = 0; i < 400; ++i) {
         char key[16];
-        (void)snprintf(key, sizeof key, "%d", (int)i);
+        (void)snprintf(key, sizeof key, "%03d", (int)i);
         berth_kv_match match;
         berth_kv_sequence* a = kv_kit_find(&kit, key, 7 * i, 50, &match);
         assert_ok(kv_kit_add(&kit, a, 7 * i, 50));

@@ -58,8 +58,7 @@ static void a_copy_in_host_memory_brings_all_back(void** state) {
     assert_int_equal(kv_kit_stats(&kit).parked_bytes, 0);
     assert_ok(berth_context_synchronize(kit.exec.ctx));
     for (size_t i = 0; i < 3; ++i) {
-        const unsigned char* data =
-            berth_kv_blocks_data(&kit.cache->blocks, a->blocks.items[i]);
+        const unsigned char* data = berth_kv_blocks_data(&kit.cache->blocks, a->blocks.items[i]);
         assert_int_equal(data[0], 0x30 + i);
         assert_int_equal(data[kit.layout.block_bytes - 1], 0x30 + i);
     }

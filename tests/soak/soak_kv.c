@@ -30,7 +30,8 @@ static void run_seed(uint64_t seed, tally* total) {
     total->hits += worker.hits;
     total->refusals += worker.refusals;
     if (is_right) return;
-    printf("seed %" PRIu64 ": %s; on %s, %" PRId64 " tokens a block, compact=%s keep=%s poison=%s%s\n",
+    printf("seed %" PRIu64 ": %s; on %s, %" PRId64
+           " tokens a block, compact=%s keep=%s poison=%s%s\n",
            seed,
            worker.failure,
            setting.device,
