@@ -13,7 +13,7 @@
 enum { OPERATIONS_A_CHECK = 32, MOST_PARTS = 4, ALPHABET = 3, KEYS = 3 };
 
 /// Keeps the first thing that was wrong; returns false.
-static bool wrong(kv_worker* w, const char* format, ...) {
+BERTH_PRINTF(2, 3) static bool wrong(kv_worker* w, const char* format, ...) {
     if (w->failure[0] != '\0') return false;
     va_list arguments;
     va_start(arguments, format);
@@ -232,11 +232,10 @@ static bool run_batch(kv_worker* w) {
         for (int64_t k = 0; k < counts[count]; ++k)
             add_token(story, draw_token(w, before + k));
         stories[count] = story;
-        parts[count++] = (berth_kv_part){story->handle, story->tokens + before, counts[count]};
+        parts[count] = (berth_kv_part){story->handle, story->tokens + before, counts[count]};
+        ++count;
     }
     if (count == 0) return true;
-    for (size_t i = 0; i < count; ++i)
-        parts[i].count = counts[i];
     berth_kv_room room;
     if (berth_kv_cache_query_room(w->cache, &room) != BERTH_OK) return wrong(w, "no room known");
     const int64_t needed = needed_blocks(parts, count);
