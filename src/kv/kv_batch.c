@@ -61,6 +61,8 @@ static berth_status reserve_numbers(berth_kv_cache* cache, size_t s, size_t t, s
 }
 
 void berth_kv_batch_fini(berth_kv_cache* cache) {
+    // the device may not have read the arrays yet
+    if (cache->batch.ticket != 0) (void)!berth_stream_drain(cache->context->home.stream);
     berth_host_free(cache->blocks.host, cache->batch.sequences);
     berth_host_free(cache->blocks.host, cache->batch.numbers);
     cache->batch = (berth_kv_batch){0};
