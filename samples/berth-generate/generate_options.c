@@ -97,7 +97,7 @@ void generate_options_print_help(void) {
           "  --threads N          0 takes every core\n"
           "  --memory BYTES       most memory for tensors, such as 512M\n"
           "  --plan on|off        plan the memory of steps, or take all from the pool\n"
-          "  --kv-type TYPE       f32 (default) or f16, of cached keys and values\n"
+          "  --kv-type TYPE       of cached keys and values: f32 (default), f16, bf16 or q8_0\n"
           "  --ctx N              most tokens of prompt and answer (default: the model's)\n"
           "  --chunk N            most tokens of one step (default: the whole prompt)\n"
           "\n"
@@ -177,6 +177,21 @@ static parse_result take_sampling(generate_options* options, int option, const c
     }
 }
 
+/// Reads the element type of cached keys and values.
+static parse_result take_kv_type(generate_options* options, const char* value) {
+    static const struct {
+        const char* word;
+        berth_dtype dtype;
+    } types[] = {
+        {"f32", BERTH_F32}, {"f16", BERTH_F16}, {"bf16", BERTH_BF16}, {"q8_0", BERTH_Q8_0}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(value, types[i].word) != 0) continue;
+        options->kv_dtype = types[i].dtype;
+        return PARSE_RUN;
+    }
+    return wrong("kv-type", value, "f32, f16, bf16 or q8_0");
+}
+
 /// Reads an option that has a choice of words.
 static parse_result take_word(generate_options* options, int option, const char* value) {
     if (option == OPT_PLAN) {
@@ -184,9 +199,7 @@ static parse_result take_word(generate_options* options, int option, const char*
         if (!off && strcmp(value, "on") != 0) return wrong("plan", value, "on or off");
         options->mode = off ? "pool" : "auto";
     } else if (option == OPT_KV_TYPE) {
-        bool half = strcmp(value, "f16") == 0;
-        if (!half && strcmp(value, "f32") != 0) return wrong("kv-type", value, "f32 or f16");
-        options->kv_dtype = half ? BERTH_F16 : BERTH_F32;
+        return take_kv_type(options, value);
     } else {
         options->random_tiny = strcmp(value, "tiny") == 0;
         if (!options->random_tiny && strcmp(value, "full") != 0)

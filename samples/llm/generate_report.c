@@ -20,8 +20,9 @@ berth_status llm_report_collect(const llm_session* session,
                                 llm_report* out_report,
                                 llm_error* error) {
     berth_runtime* runtime = berth_context_runtime(session->model->context);
-    *out_report =
-        (llm_report){.growth = session->growth, .file_weight_bytes = session->model->weight_bytes};
+    *out_report = (llm_report){.file_weight_bytes = session->model->weight_bytes};
+    berth_kv_cache_layout(session->cache, &out_report->layout);
+    berth_kv_cache_query_stats(session->cache, &out_report->kv);
     for (int kind = 0; kind < LLM_STEP_KIND_COUNT; kind++) {
         if (session->steps[kind].runs == 0) continue;
         llm_report_step* step = &out_report->steps[out_report->step_count++];
@@ -175,6 +176,19 @@ static void print_steps(FILE* out, const llm_report* report) {
         print_row(out, report, rows[i].label, rows[i].fn);
 }
 
+/// What the cache of keys and values is made of, and what it holds now.
+static void print_cache(FILE* out, const llm_report* report) {
+    const berth_kv_stats* kv = &report->kv;
+    fprintf(out,
+            "Cache of keys and values: blocks of %" PRId64 " tokens, %s each; %" PRIu64
+            " tokens in %" PRIu64 " of them, %" PRIu64 " computed in all\n",
+            report->layout.block_tokens,
+            format_bytes(kv->block_bytes).text,
+            kv->held_tokens,
+            kv->held_blocks,
+            kv->appended_tokens);
+}
+
 /// Memory by its owner.
 static void print_memory(FILE* out, const llm_report* report) {
     const berth_memory_stats* m = &report->memory;
@@ -184,7 +198,8 @@ static void print_memory(FILE* out, const llm_report* report) {
     } rows[] = {
         {"mapped now", m->mapped_bytes},
         {"  frames of steps", m->frames_bytes},
-        {"  pool, with the KV cache", m->pool_bytes},
+        {"  pool", m->pool_bytes},
+        {"  cache of keys and values", m->kv_bytes},
         {"most mapped at one time", m->peak_mapped_bytes},
         {"asked of the pool now", m->requested_bytes},
         {"Berth's own metadata", m->host_bytes},
@@ -223,11 +238,7 @@ void llm_report_print(FILE* out, const llm_report* report, const llm_comparison*
             report->prompt_tokens,
             report->answer_tokens);
     print_steps(out, report);
-    fprintf(out,
-            "Growth of the cache between steps: %" PRIu64 " times, %s copied, %s\n",
-            report->growth.count,
-            format_bytes(report->growth.copied_bytes).text,
-            format_time(report->growth.ns).text);
+    print_cache(out, report);
     print_memory(out, report);
     if (comparison != NULL) print_comparison(out, report, comparison);
 }
@@ -266,12 +277,13 @@ static void write_members(FILE* out, const llm_report* report) {
         write_step_json(out, &report->steps[i]);
     }
     fprintf(out,
-            "],\"growth\":{\"count\":%" PRIu64 ",\"copied_bytes\":%" PRIu64 ",\"ns\":%" PRIu64
-            "},\"file_weight_bytes\":%" PRIu64 ",\"memory\":{",
-            report->growth.count,
-            report->growth.copied_bytes,
-            report->growth.ns,
-            report->file_weight_bytes);
+            "],\"file_weight_bytes\":%" PRIu64 ",\"kv\":{\"block_tokens\":%" PRId64,
+            report->file_weight_bytes,
+            report->layout.block_tokens);
+#define WRITE_KV(name, help) fprintf(out, ",\"" #name "\":%" PRIu64, report->kv.name);
+    BERTH_KV_STATS_MAP(WRITE_KV)
+#undef WRITE_KV
+    fputs("},\"memory\":{", out);
     const char* comma = "";
 #define WRITE_MEMORY(name, help)                                                                   \
     fprintf(out, "%s\"" #name "\":%" PRIu64, comma, report->memory.name);                          \

@@ -17,7 +17,8 @@ typedef struct llm_report_step {
 typedef struct llm_report {
     llm_report_step steps[LLM_STEP_KIND_COUNT]; ///< kinds that ran
     size_t step_count;
-    llm_growth_record growth;
+    berth_kv_layout layout; ///< of the cache
+    berth_kv_stats kv;
     berth_memory_stats memory;
     uint64_t prompts;
     uint64_t prompt_tokens;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llama-architecture models: weights that stay in their file, and the forward pass over them.
 //
-// The forward pass runs the same ops in the same order for every number of tokens, so that a step
-// around it is one path whatever its lengths.
+// The forward pass takes new tokens of one sequence or of many. It runs the same ops in the same
+// order for every number of tokens and sequences, so that a step around it is one path whatever its
+// lengths.
 #ifndef BERTH_SAMPLES_LLM_MODEL_H
 #define BERTH_SAMPLES_LLM_MODEL_H
 
 #include "gguf.h"
 
 #include <berth/berth.h>
+#include <berth/kv.h>
 
 /// Geometry and constants of a model, as its metadata gives them.
 typedef struct llm_model_params {
@@ -58,19 +60,9 @@ typedef struct llm_model {
     uint64_t decode_weight_bytes;
 } llm_model;
 
-/// Keys and values of the tokens that a model has seen: two tensors a layer, rows beyond `used`
-/// spare.
-typedef struct llm_kv {
-    int64_t capacity;      ///< rows of every tensor, at least
-    int64_t used;          ///< rows that hold tokens
-    berth_dtype dtype;     ///< BERTH_F32 or BERTH_F16
-    berth_tensor** keys;   ///< [layers] of [rows, kv_heads, key_dims]
-    berth_tensor** values; ///< [layers] of [rows, kv_heads, value_dims]
-} llm_kv;
-
 /// Called after each layer of a forward pass, inside its step. It may run ops on `hidden` [T,
-/// width] (T is 1 after the last layer unless all logits are asked for) and keeps no reference to
-/// it.
+/// width] (after the last layer a row for each part of the batch unless all logits are asked for)
+/// and keeps no reference to it.
 typedef void (*llm_layer_hook)(void* user,
                                berth_context* context,
                                int64_t layer,
@@ -91,16 +83,15 @@ BERTH_NODISCARD berth_status llm_model_create(berth_context* context,
 /// Releases the weights; NULL is allowed.
 void llm_model_destroy(llm_model* model);
 
-/// Runs `count` tokens, which follow the `kv->used` tokens of the cache, and returns logits: [1,
-/// vocab_tokens] of the last token, or [count, vocab_tokens] if `all_logits`; f32.
-///
-/// The cache has room for them; their keys and values are written to it, but `kv->used` stays.
-/// Errors: NULL, and the context's error. A tensor of the cache may then be NULL, as its reference
-///         went to the op that failed.
+/// The options of a cache for the model's keys and values, of `dtype`; all else is default.
+berth_kv_options llm_model_kv_options(const llm_model* model, berth_dtype dtype);
+
+/// Runs the new tokens of an open batch, T of S sequences, and returns logits: [S, vocab_tokens] of
+/// the last token of each, or [T, vocab_tokens] if `all_logits`; f32. Their keys and values are
+/// written to the batch's blocks; ending the batch keeps them.
+/// Errors: NULL, and the context's error.
 berth_tensor* llm_model_forward(const llm_model* model,
-                                llm_kv* kv,
-                                const int32_t* ids,
-                                int64_t count,
+                                berth_kv_batch* batch,
                                 bool all_logits,
                                 llm_layer_hook hook,
                                 void* hook_user);

@@ -1,27 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: the cache and its growth, steps, and the loop that generates.
+// Sessions: the cache, steps, and the loop that generates.
 #include "session.h"
 
 #include "llm_clock.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-enum { LEAST_CAPACITY = 64 }; // tokens
-
-const char* llm_step_kind_name(llm_step_kind kind) {
-    static const char* const names[LLM_STEP_KIND_COUNT] = {"prefill", "decode", "score"};
-    return names[kind];
-}
-
-/// Takes the context's error over into `error` and clears it.
-static berth_status take_context_error(berth_context* ctx, llm_error* error) {
-    berth_status status = berth_context_error(ctx);
-    if (status == BERTH_OK) return llm_fail(error, BERTH_ERR_INTERNAL, "an op failed silently");
-    llm_fail(error, status, "%s", berth_context_error_text(ctx));
-    berth_context_clear_error(ctx);
-    return status;
-}
 
 static berth_status check_options(const llm_model* model,
                                   const llm_session_options* options,
@@ -38,9 +22,22 @@ static berth_status check_options(const llm_model* model,
                         BERTH_ERR_INVALID_ARGUMENT,
                         "a chunk of %" PRId64 " tokens is asked for",
                         options->chunk_tokens);
-    if (options->kv_dtype != BERTH_F32 && options->kv_dtype != BERTH_F16)
-        return llm_fail(
-            error, BERTH_ERR_INVALID_ARGUMENT, "keys and values are kept as f32 or f16 only");
+    return BERTH_OK;
+}
+
+/// Makes the cache and its sequence, which shares with nobody: the memory of tokens that are
+/// forgotten is free.
+static berth_status open_cache(llm_session* session, llm_error* error) {
+    berth_kv_options kv = llm_model_kv_options(session->model, session->options.kv_dtype);
+    kv.block_tokens = session->options.block_tokens;
+    berth_kv_sequence_options sequence = {.struct_size = sizeof sequence, .is_private = true};
+    berth_status status = berth_kv_cache_create(session->model->context, &kv, &session->cache);
+    if (status == BERTH_OK)
+        status = berth_kv_sequence_create(session->cache, &sequence, &session->sequence);
+    if (status != BERTH_OK) return llm_fail(error, status, "%s", berth_last_error());
+    berth_kv_layout layout;
+    berth_kv_cache_layout(session->cache, &layout);
+    session->options.block_tokens = layout.block_tokens;
     return BERTH_OK;
 }
 
@@ -53,97 +50,37 @@ berth_status llm_session_create(const llm_model* model,
     if (status != BERTH_OK) return status;
     llm_session* session = llm_alloc_zeroed(1, sizeof *session);
     if (session == NULL) return llm_fail_memory(error, "a session");
-    size_t layers = (size_t)model->params.layers;
     session->model = model;
     session->options = *options;
     if (options->context_tokens == 0)
         session->options.context_tokens = model->params.context_tokens;
-    session->kv.dtype = options->kv_dtype;
-    session->kv.keys = llm_alloc_zeroed(layers, sizeof(berth_tensor*));
-    session->kv.values = llm_alloc_zeroed(layers, sizeof(berth_tensor*));
     session->logits = llm_alloc_zeroed((size_t)model->params.vocab_tokens, sizeof(float));
-    if (session->kv.keys == NULL || session->kv.values == NULL || session->logits == NULL) {
+    status = session->logits == NULL ? llm_fail_memory(error, "a session's logits")
+                                     : open_cache(session, error);
+    if (status != BERTH_OK) {
         llm_session_destroy(session);
-        return llm_fail_memory(error, "a session's tables");
+        return status;
     }
     *out_session = session;
     return BERTH_OK;
 }
 
-/// Releases the cache's tensors; tokens and room are gone.
-static void drop_cache(llm_session* session) {
-    llm_kv* kv = &session->kv;
-    size_t layers = (size_t)session->model->params.layers;
-    if (kv->keys != NULL) {
-        berth_release_array(kv->keys, layers);
-        memset(kv->keys, 0, layers * sizeof *kv->keys);
-    }
-    if (kv->values != NULL) {
-        berth_release_array(kv->values, layers);
-        memset(kv->values, 0, layers * sizeof *kv->values);
-    }
-    kv->used = 0;
-    kv->capacity = 0;
-}
-
 void llm_session_destroy(llm_session* session) {
     if (session == NULL) return;
-    drop_cache(session);
-    llm_free(session->kv.keys);
-    llm_free(session->kv.values);
+    berth_kv_sequence_release(session->sequence);
+    berth_kv_cache_release(session->cache);
     llm_free(session->logits);
     llm_free(session);
 }
 
-void llm_session_reset(llm_session* session) { session->kv.used = 0; }
-
-/// A tensor of `rows` rows that begins with the first `used` of `old`, which may be NULL; NULL if
-/// there is no memory.
-static berth_tensor* grow_tensor(
-    const llm_session* session, berth_tensor* old, int64_t rows, int64_t used, int64_t head_dims) {
-    berth_context* ctx = session->model->context;
-    int64_t dims[] = {rows, session->model->params.kv_heads, head_dims};
-    berth_tensor* grown = berth_zeros(ctx, session->kv.dtype, 3, dims);
-    if (old == NULL || used == 0) return grown;
-    berth_tensor* index = berth_arange(ctx, 0.0, (double)used, 1.0, BERTH_I32);
-    berth_tensor* head = berth_slice(ctx, old, 0, 0, used, 1);
-    return berth_index_copy(ctx, berth_move(grown), 0, berth_move(index), berth_move(head));
+int64_t llm_session_length(const llm_session* session) {
+    return berth_kv_sequence_length(session->sequence);
 }
 
-/// Makes one tensor of the cache larger; on failure it stays as it is.
-static bool grow_entry(llm_session* session, berth_tensor** entry, int64_t rows, int64_t dims) {
-    int64_t used = session->kv.used;
-    if (*entry != NULL && berth_tensor_dim(*entry, 0) >= rows) return true;
-    berth_tensor* grown = grow_tensor(session, *entry, rows, used, dims);
-    if (grown == NULL) return false;
-    if (*entry != NULL)
-        session->growth.copied_bytes += berth_tensor_bytes(grown) / (uint64_t)rows * (uint64_t)used;
-    berth_release(*entry);
-    *entry = grown;
-    return true;
-}
-
-/// Makes room for `tokens` tokens in all, doubling. On failure the cache is as before, though some
-/// tensors may have more rows than its capacity says.
-static berth_status ensure_capacity(llm_session* session, int64_t tokens, llm_error* error) {
-    llm_kv* kv = &session->kv;
-    if (tokens <= kv->capacity) return BERTH_OK;
-    const llm_model_params* m = &session->model->params;
-    int64_t rows = kv->capacity < LEAST_CAPACITY ? LEAST_CAPACITY : kv->capacity;
-    while (rows < tokens)
-        rows *= 2;
-    if (rows > session->options.context_tokens) rows = session->options.context_tokens;
-    uint64_t began = llm_now_ns();
-    if (kv->used == 0) drop_cache(session); // nothing to copy: old and new need not both fit
-    for (int64_t at = 0; at < m->layers; at++) {
-        if (!grow_entry(session, &kv->keys[at], rows, m->key_dims) ||
-            !grow_entry(session, &kv->values[at], rows, m->value_dims))
-            return take_context_error(session->model->context, error);
-    }
-    kv->capacity = rows;
-    session->growth.count++;
-    session->growth.ns += llm_now_ns() - began;
-    return BERTH_OK;
+void llm_session_reset(llm_session* session) {
+    // between feeds no batch is open and nothing is parked: there is nothing to refuse it for
+    berth_status status = berth_kv_sequence_truncate(session->sequence, 0);
+    (void)status;
 }
 
 static berth_status check_tokens(const llm_session* session,
@@ -151,15 +88,16 @@ static berth_status check_tokens(const llm_session* session,
                                  int64_t count,
                                  llm_error* error) {
     int64_t limit = session->options.context_tokens;
+    int64_t length = llm_session_length(session);
     if (count <= 0)
         return llm_fail(error, BERTH_ERR_INVALID_ARGUMENT, "there are no tokens to run");
-    if (count > limit - session->kv.used)
+    if (count > limit - length)
         return llm_fail(error,
                         BERTH_ERR_INVALID_ARGUMENT,
                         "%" PRId64 " tokens after %" PRId64 " are more than the context of %" PRId64
                         " holds",
                         count,
-                        session->kv.used,
+                        length,
                         limit);
     for (int64_t i = 0; i < count; i++) {
         if (ids[i] < 0 || ids[i] >= session->model->params.vocab_tokens)
@@ -172,26 +110,6 @@ static berth_status check_tokens(const llm_session* session,
     return BERTH_OK;
 }
 
-/// Looks whether an op that failed took a tensor of the cache with it.
-static bool cache_is_whole(const llm_session* session) {
-    const llm_kv* kv = &session->kv;
-    for (int64_t at = 0; at < session->model->params.layers; at++)
-        if (kv->keys[at] == NULL || kv->values[at] == NULL) return false;
-    return true;
-}
-
-/// Begins the step of `kind` over `count` tokens.
-static berth_status begin_step(llm_session* session, llm_step_kind kind, int64_t count) {
-    berth_step_input tokens = {.name = "tokens", .rank = 1, .dims = &count};
-    berth_step_integer past = {.name = "past", .value = session->kv.used};
-    berth_step_desc desc = {.name = llm_step_kind_name(kind),
-                            .inputs = &tokens,
-                            .input_count = 1,
-                            .integers = &past,
-                            .integer_count = 1};
-    return berth_step_begin(session->model->context, &desc);
-}
-
 /// Runs one step and writes its logits [rows, vocab_tokens] to `out_logits`.
 static berth_status run_step(llm_session* session,
                              llm_step_kind kind,
@@ -199,26 +117,18 @@ static berth_status run_step(llm_session* session,
                              int64_t count,
                              float* out_logits,
                              llm_error* error) {
-    berth_context* ctx = session->model->context;
-    const llm_session_options* options = &session->options;
-    if (begin_step(session, kind, count) != BERTH_OK) return take_context_error(ctx, error);
-    berth_tensor* logits = llm_model_forward(session->model,
-                                             &session->kv,
-                                             ids,
-                                             count,
-                                             kind == LLM_STEP_SCORE,
-                                             options->hook,
-                                             options->hook_user);
-    berth_status status = BERTH_OK;
-    if (logits != NULL) status = berth_tensor_read(logits, out_logits, berth_tensor_bytes(logits));
-    if (status != BERTH_OK) llm_fail(error, status, "%s", berth_last_error());
-    berth_release(logits);
-    berth_status end = berth_step_end(ctx);
-    if (end != BERTH_OK || logits == NULL) status = take_context_error(ctx, error);
-    if (status == BERTH_OK)
-        session->kv.used += count;
-    else if (!cache_is_whole(session))
-        drop_cache(session);
+    berth_kv_part part = {session->sequence, ids, count};
+    berth_kv_batch* batch;
+    berth_status status = berth_kv_batch_begin(session->cache, &part, 1, &batch);
+    if (status != BERTH_OK) return llm_fail(error, status, "%s", berth_last_error());
+    llm_run_options options = {.kind = kind,
+                               .hook = session->options.hook,
+                               .hook_user = session->options.hook_user,
+                               .logits = out_logits};
+    status = llm_model_run(session->model, batch, &options, error);
+    berth_status end = berth_kv_batch_end(batch, status == BERTH_OK);
+    if (status == BERTH_OK && end != BERTH_OK)
+        status = llm_fail(error, end, "%s", berth_last_error());
     return status;
 }
 
@@ -251,14 +161,13 @@ static berth_status run_recorded(llm_session* session,
                                  int64_t count,
                                  float* out_logits,
                                  llm_error* error) {
-    berth_status status = ensure_capacity(session, session->kv.used + count, error);
-    if (status != BERTH_OK) return status;
     bool watch = session->options.watch_hits;
     llm_step_record* record = &session->steps[kind];
-    int64_t length = kind == LLM_STEP_DECODE ? session->kv.used : count;
+    int64_t blocks = 1 + llm_session_length(session) / session->options.block_tokens;
+    int64_t length = kind == LLM_STEP_DECODE ? blocks : count;
     uint64_t hits = watch ? query_counters(session, kind).hits : 0;
     uint64_t began = llm_now_ns();
-    status = run_step(session, kind, ids, count, out_logits, error);
+    berth_status status = run_step(session, kind, ids, count, out_logits, error);
     if (status != BERTH_OK) return status;
     record->run_ns += llm_now_ns() - began;
     record->runs++;
@@ -311,7 +220,7 @@ static berth_status answer(llm_session* session,
             return BERTH_OK;
         }
         if (result->tokens == options->max_tokens) break;
-        if (session->kv.used == session->options.context_tokens) {
+        if (llm_session_length(session) == session->options.context_tokens) {
             result->reason = LLM_STOP_CONTEXT;
             return BERTH_OK;
         }

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conversation with a model: its cache of keys and values, steps over new tokens, generation.
+// A conversation with a model: its sequence of cached tokens, steps over new ones, generation.
 //
-// Every run of tokens through the model is one step of Berth: "prefill" for several tokens,
-// "decode" for one, "score" where the logits of every token are asked for. The cache grows between
-// steps.
+// Every run of tokens through the model is one step: see model_step.h.
 #ifndef BERTH_SAMPLES_LLM_SESSION_H
 #define BERTH_SAMPLES_LLM_SESSION_H
 
-#include "model.h"
+#include "model_step.h"
 #include "sampler.h"
 #include "tokenizer.h"
-
-typedef enum llm_step_kind {
-    LLM_STEP_PREFILL,
-    LLM_STEP_DECODE,
-    LLM_STEP_SCORE,
-    LLM_STEP_KIND_COUNT
-} llm_step_kind;
-
-/// The name under which Berth knows a kind of step.
-const char* llm_step_kind_name(llm_step_kind kind);
 
 enum { LLM_LEARNING_LENGTHS = 3 }; ///< different lengths after which every run should be a hit
 
@@ -31,21 +19,16 @@ typedef struct llm_step_record {
     /// Runs that were no hit although the kind had been seen at LLM_LEARNING_LENGTHS lengths
     /// before; counted while llm_session_options.watch_hits is set.
     uint64_t late_misses;
-    int64_t lengths[LLM_LEARNING_LENGTHS]; ///< the first different ones
+    /// The first different ones: tokens of the step, or for a decode step blocks of the sequence.
+    int64_t lengths[LLM_LEARNING_LENGTHS];
     size_t length_count;
 } llm_step_record;
-
-/// Moments between steps at which the cache was made larger.
-typedef struct llm_growth_record {
-    uint64_t count;
-    uint64_t copied_bytes; ///< from old tensors to new ones
-    uint64_t ns;
-} llm_growth_record;
 
 typedef struct llm_session_options {
     int64_t context_tokens; ///< limit for prompt and answer; 0: what the model was trained for
     int64_t chunk_tokens;   ///< most tokens of one step; 0: no limit
-    berth_dtype kv_dtype;   ///< BERTH_F32 or BERTH_F16
+    berth_dtype kv_dtype;   ///< of keys and values: BERTH_F32, F16, BF16 or Q8_0
+    int64_t block_tokens;   ///< of the cache; 0: its default
     bool watch_hits;        ///< count late misses, which asks Berth for its counters at every step
     llm_layer_hook hook;    ///< called after each layer; may be NULL
     void* hook_user;
@@ -54,10 +37,10 @@ typedef struct llm_session_options {
 typedef struct llm_session {
     const llm_model* model; ///< borrowed
     llm_session_options options;
-    llm_kv kv;
-    float* logits; ///< [vocab_tokens] of the last token, after a feed
+    berth_kv_cache* cache;
+    berth_kv_sequence* sequence; ///< the tokens seen so far
+    float* logits;               ///< [vocab_tokens] of the last token, after a feed
     llm_step_record steps[LLM_STEP_KIND_COUNT];
-    llm_growth_record growth;
 } llm_session;
 
 /// Starts a session. `model` outlives it; both belong to the model's context.
@@ -71,14 +54,17 @@ BERTH_NODISCARD berth_status llm_session_create(const llm_model* model,
 /// Ends the session; NULL is allowed.
 void llm_session_destroy(llm_session* session);
 
-/// Forgets all tokens; the cache keeps its room.
+/// Tokens seen so far.
+int64_t llm_session_length(const llm_session* session);
+
+/// Forgets all tokens; the cache keeps its memory for the next.
 void llm_session_reset(llm_session* session);
 
 /// Runs `count` > 0 tokens after those seen so far; then `session->logits` are those of the last.
 ///
 /// Errors: BERTH_ERR_INVALID_ARGUMENT for more tokens than the context holds or an id outside the
-///         vocabulary, and whatever the step reports. Then no token was added, but those of earlier
-///         chunks stay; if the failure cost the cache a tensor, all tokens are forgotten.
+///         vocabulary, and whatever the cache and the step report. Then no token was added, but
+///         those of earlier chunks stay.
 BERTH_NODISCARD berth_status llm_session_feed(llm_session* session,
                                               const int32_t* ids,
                                               int64_t count,

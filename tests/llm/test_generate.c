@@ -124,7 +124,7 @@ static void a_wrong_command_line_ends_with_status_2(void** state) {
     assert_command_fails(TINY "--prompt a -n -3", 2, "-n -3");
     assert_command_fails(TINY "--prompt a -n 1e3", 2, "-n 1e3");
     assert_command_fails(TINY "--prompt a --plan maybe", 2, "on or off");
-    assert_command_fails(TINY "--prompt a --kv-type q8", 2, "f32 or f16");
+    assert_command_fails(TINY "--prompt a --kv-type q8", 2, "bf16 or q8_0");
     assert_command_fails(TINY "--prompt a --temperature hot", 2, "--temperature hot");
     assert_command_fails(TINY "--prompt a --top-p 1.5", 2, "--top-p 1.5");
     assert_command_fails(TINY "--prompt a --ctx 0", 2, "--ctx 0");

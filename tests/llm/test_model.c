@@ -281,7 +281,10 @@ static void half_precision_keys_and_values_come_close(void** state) {
     make_prompt(4, (int64_t)rig_vocab(&single), ids, 50);
     rig_feed(&single, ids, 50);
     rig_feed(&half, ids, 50);
-    assert_int_equal(berth_tensor_dtype(half.session->kv.keys[0]), BERTH_F16);
+    berth_kv_layout plain, halved;
+    berth_kv_cache_layout(single.session->cache, &plain);
+    berth_kv_cache_layout(half.session->cache, &halved);
+    assert_int_equal(halved.token_bytes * 2, plain.token_bytes);
     double largest = 0.0;
     for (size_t i = 0; i < rig_vocab(&single); i++)
         largest = fmax(largest,
@@ -328,28 +331,45 @@ static void after_three_lengths_every_run_is_a_hit(void** state) {
     random_file_close(&file);
 }
 
-static void the_cache_grows_by_doubling_and_keeps_its_tokens(void** state) {
+static berth_kv_stats query_cache(const rig* r) {
+    berth_kv_stats stats;
+    berth_kv_cache_query_stats(r->session->cache, &stats);
+    return stats;
+}
+
+static void the_cache_takes_blocks_as_tokens_come_and_uses_them_again(void** state) {
     (void)state;
     rig r;
-    rig_open(&r, tiny.gguf, &(rig_options){0});
+    rig_open(&r, tiny.gguf, &(rig_options){.session = {.block_tokens = 16}});
     size_t vocab = rig_vocab(&r);
     int32_t ids[300];
     make_prompt(5, (int64_t)vocab, ids, 300);
-    for (int64_t i = 0; i < 300; i += 20)
+    assert_int_equal(query_cache(&r).mapped_bytes, 0);
+    for (int64_t i = 0; i < 300; i += 20) {
         rig_feed(&r, ids + i, 20);
-    assert_int_equal(r.session->kv.used, 300);
-    assert_int_equal(r.session->kv.capacity, 512);
-    assert_int_equal(r.session->growth.count, 4); // 64, 128, 256, 512
-    assert_true(r.session->growth.copied_bytes > 0);
-    float* grown = malloc(vocab * sizeof *grown);
-    assert_non_null(grown);
-    memcpy(grown, r.session->logits, vocab * sizeof *grown);
+        assert_int_equal(query_cache(&r).held_blocks, (i + 20 + 15) / 16);
+    }
+    berth_kv_stats full = query_cache(&r);
+    assert_int_equal(llm_session_length(r.session), 300);
+    assert_int_equal(full.held_tokens, 300);
+    assert_int_equal(full.copied_blocks, 0);
+    float* fed = malloc(vocab * sizeof *fed);
+    assert_non_null(fed);
+    memcpy(fed, r.session->logits, vocab * sizeof *fed);
     llm_session_reset(r.session);
-    rig_feed(&r, ids, 300); // the room is there already
-    assert_int_equal(r.session->growth.count, 4);
-    assert_memory_equal(grown, r.session->logits, vocab * sizeof *grown);
-    free(grown);
+    assert_int_equal(query_cache(&r).held_blocks, 0);
+    rig_feed(&r, ids, 300);
+    assert_int_equal(query_cache(&r).mapped_bytes, full.mapped_bytes);
+    assert_memory_equal(fed, r.session->logits, vocab * sizeof *fed);
+    free(fed);
     rig_close(&r);
+}
+
+static void the_size_of_blocks_changes_no_bit(void** state) {
+    (void)state;
+    assert_same_as_default(&(rig_options){.session = {.block_tokens = 1}});
+    assert_same_as_default(&(rig_options){.session = {.block_tokens = 7}});
+    assert_same_as_default(&(rig_options){.session = {.block_tokens = 1024}});
 }
 
 // What goes wrong.
@@ -363,9 +383,8 @@ static void more_tokens_than_the_context_are_refused_and_forgotten(void** state)
     assert_int_equal(llm_session_feed(r.session, ids, 41, &r.error), BERTH_ERR_INVALID_ARGUMENT);
     assert_mentions(&r.error, "context of 40");
     rig_feed(&r, ids, 40);
-    assert_int_equal(r.session->kv.capacity, 40);
     assert_int_equal(llm_session_feed(r.session, ids, 1, &r.error), BERTH_ERR_INVALID_ARGUMENT);
-    assert_int_equal(r.session->kv.used, 40);
+    assert_int_equal(llm_session_length(r.session), 40);
     rig_close(&r);
 }
 
@@ -414,7 +433,7 @@ static void session_options_out_of_range_are_refused(void** state) {
         {{.context_tokens = 513}, "context of 513"},
         {{.context_tokens = -1}, "context of -1"},
         {{.chunk_tokens = -5}, "chunk of -5"},
-        {{.kv_dtype = BERTH_I32}, "f32 or f16"},
+        {{.block_tokens = 1025}, "1025"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rig r;
@@ -424,6 +443,16 @@ static void session_options_out_of_range_are_refused(void** state) {
         assert_mentions(&r.error, cases[i].mention);
         rig_close(&r);
     }
+}
+
+static void types_that_keys_and_values_cannot_have_are_refused(void** state) {
+    (void)state;
+    rig r;
+    assert_int_equal(
+        rig_try_open(&r, tiny.gguf, &(rig_options){.session = {.kv_dtype = BERTH_I32}}),
+        BERTH_ERR_UNSUPPORTED);
+    assert_null(r.session);
+    rig_close(&r);
 }
 
 static void a_prompt_too_large_for_the_memory_leaves_the_session_usable(void** state) {
@@ -484,11 +513,13 @@ int main(void) {
         cmocka_unit_test(scoring_gives_each_token_the_logits_that_feeding_gives),
         cmocka_unit_test(half_precision_keys_and_values_come_close),
         cmocka_unit_test(after_three_lengths_every_run_is_a_hit),
-        cmocka_unit_test(the_cache_grows_by_doubling_and_keeps_its_tokens),
+        cmocka_unit_test(the_cache_takes_blocks_as_tokens_come_and_uses_them_again),
+        cmocka_unit_test(the_size_of_blocks_changes_no_bit),
         cmocka_unit_test(more_tokens_than_the_context_are_refused_and_forgotten),
         cmocka_unit_test(tokens_outside_the_vocabulary_are_refused),
         cmocka_unit_test(an_answer_ends_where_the_context_does),
         cmocka_unit_test(session_options_out_of_range_are_refused),
+        cmocka_unit_test(types_that_keys_and_values_cannot_have_are_refused),
         cmocka_unit_test(a_prompt_too_large_for_the_memory_leaves_the_session_usable),
         cmocka_unit_test(every_failing_allocation_is_reported_and_leaks_nothing),
     };

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WARM_TOKENS = 70, QUIET_TOKENS = 40 }; // together below 128, where the cache grows
+enum { WARM_TOKENS = 70, QUIET_TOKENS = 40 };
 
 /// A model that has been fed enough tokens one by one for its decode step to be known.
 typedef struct quiet {
@@ -28,7 +28,7 @@ static void quiet_open(quiet* q) {
     make_prompt(1, (int64_t)rig_vocab(&q->r), q->ids, WARM_TOKENS + QUIET_TOKENS);
     for (int i = 0; i < WARM_TOKENS; i++)
         rig_feed(&q->r, &q->ids[i], 1);
-    // the row after the last is touched too: the second time round nothing is new
+    // blocks of the cache are mapped as tokens come: the second time round nothing is new
     for (int i = WARM_TOKENS; i < WARM_TOKENS + QUIET_TOKENS; i++)
         rig_feed(&q->r, &q->ids[i], 1);
     llm_session_reset(q->r.session);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every run of tokens through a model is one step of Berth: "decode" where each sequence of the
+// batch has one new token, "prefill" where one has more, "score" where the logits of every token
+// are asked for. It declares the batch's sizes as inputs: tokens [T], sequences [S], blocks [M].
+#ifndef BERTH_SAMPLES_LLM_MODEL_STEP_H
+#define BERTH_SAMPLES_LLM_MODEL_STEP_H
+
+#include "model.h"
+
+/// The kinds of step; Berth plans each by itself.
+typedef enum llm_step_kind {
+    LLM_STEP_PREFILL,
+    LLM_STEP_DECODE,
+    LLM_STEP_SCORE,
+    LLM_STEP_KIND_COUNT
+} llm_step_kind;
+
+/// The name under which Berth knows a kind of step.
+const char* llm_step_kind_name(llm_step_kind kind);
+
+/// The sizes that a step declares.
+typedef struct llm_step_sizes {
+    int64_t tokens;    ///< T, new ones
+    int64_t sequences; ///< S
+    int64_t blocks;    ///< M, of all sequences
+} llm_step_sizes;
+
+/// A step's description, with what it points at. Not to be copied.
+typedef struct llm_step_shape {
+    llm_step_sizes sizes;
+    berth_step_input inputs[3];
+    berth_step_desc desc;
+} llm_step_shape;
+
+/// Fills in `shape`, whose `desc` is then what berth_step_begin() and berth_step_estimate() take.
+void llm_step_shape_init(llm_step_shape* shape, llm_step_kind kind, const llm_step_sizes* sizes);
+
+/// How a run of a batch is to be done. All zero: logits of the last tokens, no hook.
+typedef struct llm_run_options {
+    llm_step_kind kind;
+    llm_layer_hook hook; ///< called after each layer; may be NULL
+    void* hook_user;
+    float* logits; ///< [S, vocab_tokens], or [T, ...] of LLM_STEP_SCORE; NULL: they are not read
+    /// Nanoseconds that beginning and ending the step took are added to it; NULL: not measured.
+    uint64_t* step_ns;
+} llm_run_options;
+
+/// Runs an open batch as one step; the caller ends the batch, with `keep` if this succeeded.
+/// Errors: the context's, which is cleared; BERTH_ERR_OUT_OF_MEMORY if the step was refused, or if
+///         memory was short in it. Nothing was added to the sequences.
+BERTH_NODISCARD berth_status llm_model_run(const llm_model* model,
+                                           berth_kv_batch* batch,
+                                           const llm_run_options* options,
+                                           llm_error* error);
+
+/// Takes the context's error over into `error` and clears it; BERTH_ERR_INTERNAL if there is none.
+berth_status llm_take_context_error(berth_context* context, llm_error* error);
+
+#endif // BERTH_SAMPLES_LLM_MODEL_STEP_H
