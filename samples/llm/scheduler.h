@@ -9,7 +9,8 @@
 //
 //   SC1: a request that was taken ends once: on_end is called exactly once, with one reason.
 //   SC2: every parked request is younger than every running one.
-//   SC3: a request that is parked again has got a token further since it was last brought back.
+//   SC3: a request that is parked again has been in a step since it was last brought back, unless
+//        the oldest could not have gone on.
 //   SC4: the tokens of a request do not depend on the others, on parking or on reuse.
 #ifndef BERTH_SAMPLES_LLM_SCHEDULER_H
 #define BERTH_SAMPLES_LLM_SCHEDULER_H
@@ -147,9 +148,10 @@ typedef struct llm_scheduler_options {
     X(step_refusals,      "steps that were refused and tried again smaller")                       \
     X(estimates,          "times that Berth was asked what a step needs")                          \
     X(scheduler_ns,       "time in the scheduler itself")                                          \
-    X(kv_ns,              "time in calls of the cache")                                            \
+    X(kv_ns,              "time in beginning and ending batches of the cache")                     \
     X(step_ns,            "time in beginning and ending steps")                                    \
-    X(whole_ns,           "time of steps, from choosing what they compute to giving tokens out")
+    X(given_ns,           "time in choosing tokens and in callbacks")                              \
+    X(whole_ns,           "time of steps, all of the above and the model's ops")
 // clang-format on
 
 /// The numbers of LLM_SCHEDULER_STATS_MAP.
