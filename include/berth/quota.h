@@ -17,6 +17,7 @@ extern "C" {
 typedef enum berth_memory_use {
     BERTH_MEMORY_FRAMES,    ///< frames of steps
     BERTH_MEMORY_POOL,      ///< what no plan covers
+    BERTH_MEMORY_KV,        ///< caches of keys and values
     BERTH_MEMORY_USE_COUNT, ///< number of uses
 } berth_memory_use;
 
@@ -84,8 +85,8 @@ BERTH_API BERTH_NODISCARD berth_status berth_context_query_room(berth_context* c
                                                                 uint64_t* out_bytes);
 
 /// Bounds what is mapped for a use and promised for it from now on, over all contexts of the
-/// runtime: as berth_context_set_quota() otherwise. A runtime starts with BERTH_FRAMES_QUOTA and
-/// BERTH_POOL_QUOTA.
+/// runtime: as berth_context_set_quota() otherwise. A runtime starts with BERTH_FRAMES_QUOTA,
+/// BERTH_POOL_QUOTA and BERTH_KV_QUOTA.
 /// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; nothing changed.
 /// Threads: any.
 BERTH_API BERTH_NODISCARD berth_status berth_runtime_set_quota(berth_runtime* runtime,

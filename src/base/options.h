@@ -68,6 +68,8 @@ typedef enum berth_option_type {
       "the most to map for frames of steps; per cent are of what BERTH_MEMORY allows")             \
     X(POOL_QUOTA, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",       \
       "the most to map for the pools of all contexts together; per cent as above")                 \
+    X(KV_QUOTA, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",         \
+      "the most to map for KV caches; per cent as above")                                          \
     X(CONTEXT_QUOTA, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",    \
       "the most to map for one context; per cent as above")                                        \
     X(CONTEXT_SHARE, BYTES_OR_PERCENT, "0", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                \

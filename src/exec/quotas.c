@@ -18,10 +18,12 @@ _Static_assert(BERTH_UNLIMITED == BERTH_QUOTA_NONE && BERTH_UNLIMITED == BERTH_O
 static const berth_owner owners[BERTH_MEMORY_USE_COUNT] = {
     [BERTH_MEMORY_FRAMES] = BERTH_OWNER_FRAMES,
     [BERTH_MEMORY_POOL] = BERTH_OWNER_POOL,
+    [BERTH_MEMORY_KV] = BERTH_OWNER_KV,
 };
 static const char* const use_names[BERTH_MEMORY_USE_COUNT] = {
     [BERTH_MEMORY_FRAMES] = "frames",
     [BERTH_MEMORY_POOL] = "pool",
+    [BERTH_MEMORY_KV] = "kv",
 };
 
 // --- From the options ----------------------------------------------------------------------------
@@ -48,9 +50,10 @@ berth_status berth_quotas_start(berth_runtime* runtime, const berth_options* opt
     berth_store_stats stats;
     berth_store_query_stats(runtime->store, &stats);
     const uint64_t capacity = stats.capacity_bytes;
-    uint64_t frames, pool, quota, share;
+    uint64_t frames, pool, kv, quota, share;
     BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_FRAMES_QUOTA, capacity, &frames));
     BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_POOL_QUOTA, capacity, &pool));
+    BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_KV_QUOTA, capacity, &kv));
     BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_CONTEXT_QUOTA, capacity, &quota));
     BERTH_TRY(read_bytes(runtime, options, BERTH_OPTION_CONTEXT_SHARE, capacity, &share));
     const uint64_t most = quota < capacity ? quota : capacity;
@@ -62,6 +65,7 @@ berth_status berth_quotas_start(berth_runtime* runtime, const berth_options* opt
                           most);
     berth_store_set_owner_quota(runtime->store, BERTH_OWNER_FRAMES, frames);
     berth_store_set_owner_quota(runtime->store, BERTH_OWNER_POOL, pool);
+    berth_store_set_owner_quota(runtime->store, BERTH_OWNER_KV, kv);
     runtime->context_quota_bytes = quota;
     runtime->context_share_bytes = share;
     return BERTH_OK;

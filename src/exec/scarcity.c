@@ -56,6 +56,7 @@ static const char* add_limits(berth_text* text,
     static const char* const quotas[BERTH_OWNER_COUNT + 1] = {
         [BERTH_OWNER_FRAMES] = "BERTH_FRAMES_QUOTA",
         [BERTH_OWNER_POOL] = "BERTH_POOL_QUOTA",
+        [BERTH_OWNER_KV] = "BERTH_KV_QUOTA",
     };
     const char* before = "; what may help: ";
     uint64_t total = 0, available = 0;

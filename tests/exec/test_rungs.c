@@ -18,6 +18,7 @@ typedef struct scene {
     failing_host host;
     exec_kit kit;
     berth_context* other;
+    berth_kv_cache* cache;          ///< of `other`; may be NULL
     berth_tensor* tensors[TENSORS]; ///< each filled with its index
     berth_reclaimer* away[PLACES];  ///< rungs taken out of the ladder
     size_t away_count;
@@ -113,6 +114,7 @@ static void close_scene(scene* s) {
     put_back(s);
     check(s);
     berth_release_array(s->tensors, TENSORS);
+    berth_kv_cache_release(s->cache);
     berth_context_release(s->other);
     exec_kit_close(&s->kit);
     assert_int_equal(s->host.live_blocks, 0);
@@ -238,6 +240,25 @@ static void arrange_quiet_other(scene* s) {
     synchronize(s);
 }
 
+/// Another context has cached keys and values that nobody uses.
+static void arrange_cached(scene* s) {
+    enum { BLOCKS = 13 * 32, BLOCK_TOKENS = 16 };
+    const berth_kv_options options = {.struct_size = sizeof options,
+                                      .layers = 2,
+                                      .kv_heads = 2,
+                                      .key_dims = 64,
+                                      .dtype = BERTH_F32}; // 32 KiB a block
+    assert_ok(berth_kv_cache_create(s->other, &options, &s->cache));
+    static int32_t tokens[BLOCKS * BLOCK_TOKENS];
+    berth_kv_part part = {.tokens = tokens, .count = BLOCKS * BLOCK_TOKENS};
+    berth_kv_batch* batch;
+    assert_ok(berth_kv_sequence_create(s->cache, NULL, &part.sequence));
+    assert_ok(berth_kv_batch_begin(s->cache, &part, 1, &batch));
+    assert_ok(berth_kv_batch_end(batch, true));
+    berth_kv_sequence_release(part.sequence);
+    synchronize(s);
+}
+
 static bool ask_large(scene* s) { return ask_for(s, 10 * MIB); }
 
 static const scenario scenarios[] = {
@@ -246,11 +267,13 @@ static const scenario scenarios[] = {
     {"idle frames", BERTH_RUNG_FRAMES, "cpu", arrange_frames, ask_frames, "auto"},
     {"compaction", BERTH_RUNG_COMPACTION, "cpu", arrange_scattered, ask_scattered, "auto"},
     {"idle pool memory", BERTH_RUNG_TRIM, "cpu", arrange_quiet_other, ask_large, "auto"},
+    {"cached KV blocks", BERTH_RUNG_CACHED, "cpu", arrange_cached, ask_large, "off"},
     {"pending releases", BERTH_RUNG_PENDING, "sim", arrange_pending, ask_pending, "auto"},
     {"fronts", BERTH_RUNG_FRONTS, "sim", arrange_front, ask_front, "off"},
     {"idle frames", BERTH_RUNG_FRAMES, "sim", arrange_frames, ask_frames, "auto"},
     {"compaction", BERTH_RUNG_COMPACTION, "sim", arrange_scattered, ask_scattered, "auto"},
     {"idle pool memory", BERTH_RUNG_TRIM, "sim", arrange_quiet_other, ask_large, "auto"},
+    {"cached KV blocks", BERTH_RUNG_CACHED, "sim", arrange_cached, ask_large, "off"},
     {"pending work", BERTH_RUNG_WAIT, "sim", arrange_idle_other, ask_large, "auto"},
 };
 
@@ -289,7 +312,7 @@ static void without_its_rung_the_request_is_refused_whatever_else_there_is(void*
         take_away(&s, what->rung, false);
         // which, having waited, gives what these would have given without
         if (what->rung == BERTH_RUNG_FRAMES || what->rung == BERTH_RUNG_TRIM ||
-            what->rung == BERTH_RUNG_COMPACTION)
+            what->rung == BERTH_RUNG_COMPACTION || what->rung == BERTH_RUNG_CACHED)
             take_away(&s, BERTH_RUNG_WAIT, false);
         if (what->ask(&s)) fail_msg("a request on %s is met without %s", what->device, what->name);
         check(&s);

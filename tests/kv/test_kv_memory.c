@@ -47,6 +47,20 @@ static void a_batch_without_room_is_refused_with_the_numbers(void** state) {
     kv_kit_close(&kit);
 }
 
+static void a_quota_bounds_the_cache(void** state) {
+    (void)state;
+    kv_kit kit;
+    const berth_kv_options options = kv_kit_options();
+    kv_kit_open(&kit, &options, 8);
+    assert_ok(berth_runtime_set_quota(kit.exec.runtime, BERTH_MEMORY_KV, 2 * GRANULE));
+    berth_kv_sequence* a = kv_kit_begin(&kit, "m");
+    assert_fails(kv_kit_add(&kit, a, 0, 4 * 17), BERTH_ERR_OUT_OF_MEMORY, "memory for 16");
+    assert_ok(kv_kit_add(&kit, a, 0, 4 * 16));
+    assert_int_equal(mapped(&kit), 2 * GRANULE);
+    berth_kv_sequence_release(a);
+    kv_kit_close(&kit);
+}
+
 static void cached_blocks_make_room_for_new_ones(void** state) {
     (void)state;
     kv_kit kit;
@@ -305,6 +319,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_mapped_as_they_are_needed),
         cmocka_unit_test(a_batch_without_room_is_refused_with_the_numbers),
+        cmocka_unit_test(a_quota_bounds_the_cache),
         cmocka_unit_test(cached_blocks_make_room_for_new_ones),
         cmocka_unit_test(cached_blocks_are_given_up_for_tensors),
         cmocka_unit_test(blocks_in_use_are_not_given_up),
