@@ -370,7 +370,7 @@ static void nonsense_is_refused(void** state) {
     assert_fails(
         berth_runtime_set_quota(NULL, BERTH_MEMORY_POOL, 1), BERTH_ERR_INVALID_ARGUMENT, "runtime");
     assert_fails(berth_runtime_set_quota(runtime, none, 1), BERTH_ERR_INVALID_ARGUMENT, "number 3");
-    assert_fails(berth_runtime_query_quota(runtime, none, &use), BERTH_ERR_INVALID_ARGUMENT, "2");
+    assert_fails(berth_runtime_query_quota(runtime, none, &use), BERTH_ERR_INVALID_ARGUMENT, "3");
     assert_fails(berth_runtime_query_quota(runtime, BERTH_MEMORY_POOL, NULL),
                  BERTH_ERR_INVALID_ARGUMENT,
                  "place");

@@ -54,7 +54,7 @@ static void a_quota_bounds_the_cache(void** state) {
     kv_kit_open(&kit, &options, 8);
     assert_ok(berth_runtime_set_quota(kit.exec.runtime, BERTH_MEMORY_KV, 2 * GRANULE));
     berth_kv_sequence* a = kv_kit_begin(&kit, "m");
-    assert_fails(kv_kit_add(&kit, a, 0, 4 * 17), BERTH_ERR_OUT_OF_MEMORY, "memory for 16");
+    assert_fails(kv_kit_add(&kit, a, 0, 4 * 17), BERTH_ERR_OUT_OF_MEMORY, "16 free");
     assert_ok(kv_kit_add(&kit, a, 0, 4 * 16));
     assert_int_equal(mapped(&kit), 2 * GRANULE);
     berth_kv_sequence_release(a);
