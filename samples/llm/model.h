@@ -10,7 +10,6 @@
 #include "gguf.h"
 
 #include <berth/berth.h>
-#include <berth/kv.h>
 
 /// Geometry and constants of a model, as its metadata gives them.
 typedef struct llm_model_params {

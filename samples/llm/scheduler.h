@@ -19,8 +19,6 @@
 #include "sampler.h"
 #include "tokenizer.h"
 
-#include <berth/kv.h>
-
 // clang-format off
 /// Why a request ended: X(ID, word in reports, help).
 #define LLM_END_MAP(X)                                                                             \
