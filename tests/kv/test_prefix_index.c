@@ -4,7 +4,7 @@
 
 #include "base/host.h"
 #include "failing_host.h"
-#include "kv/prefix_index.h"
+#include "kv/prefix_internal.h"
 
 enum { SIZE = 4, BLOCKS = 64, MOST_FOUND = 16 };
 
@@ -355,6 +355,61 @@ static void many_keys_are_told_apart(void** state) {
     }
 }
 
+/// Gives a known block another hash, as if two texts had the same one.
+static void forge_hash(kit* k, uint32_t block, uint64_t content) {
+    berth_prefix_tables_unlink(k->index, block);
+    berth_prefix_node_of(k->index, block)->content = content;
+    berth_prefix_tables_link(k->index, block);
+}
+
+static size_t find_forged(kit* k, berth_prefix_root root, const char* text) {
+    int32_t tokens[MOST_FOUND * SIZE];
+    const size_t count = strlen(text);
+    for (size_t i = 0; i < count; ++i)
+        tokens[i] = text[i];
+    berth_prefix_index_match(k->index, root, tokens, count, count, k->found, &k->match);
+    return k->match.blocks;
+}
+
+static void equal_hashes_of_other_tokens_or_places_are_no_hit(void** state) {
+    kit* k = *state;
+    add_prompt(k, k->root, 0, "abcdefgh");
+    add_prompt(k, k->root, 4, "ABCDefghij");
+    const uint64_t first = berth_prefix_node_of(k->index, 0)->content;
+    const uint64_t second = berth_prefix_node_of(k->index, 1)->content;
+    const uint64_t other = berth_prefix_node_of(k->index, 5)->content;
+    berth_prefix_index_remove(k->index, 1);
+    // the same tokens behind another block
+    forge_hash(k, 5, second);
+    assert_int_equal(find_forged(k, k->root, "abcdefgh"), 1);
+    assert_int_equal(k->match.partial_tokens, 0);
+    forge_hash(k, 5, other);
+    // other tokens at the same place
+    const uint64_t begun = berth_prefix_node_of(k->index, 4)->content;
+    berth_prefix_index_remove(k->index, 0);
+    forge_hash(k, 4, first);
+    assert_int_equal(find_forged(k, k->root, "abcdefgh"), 0);
+    forge_hash(k, 4, begun);
+    assert_int_equal(find(k, "ABCDefghij"), 2);
+    assert_int_equal(k->match.partial, 6);
+}
+
+static void an_equal_hash_under_another_key_is_not_called_the_same_tokens(void** state) {
+    kit* k = *state;
+    berth_prefix_root other;
+    assert_ok(berth_prefix_index_open_root(k->index, "other", 5, 1, &other));
+    add_prompt(k, k->root, 0, "abcd");
+    add_prompt(k, k->root, 1, "wxyz");
+    const uint64_t known = berth_prefix_node_of(k->index, 0)->content;
+    const uint64_t forged = berth_prefix_node_of(k->index, 1)->content;
+    berth_prefix_index_remove(k->index, 0);
+    forge_hash(k, 1, known);
+    assert_int_equal(find_forged(k, other, "abcd"), 0);
+    assert_int_equal(k->match.miss, BERTH_KV_MISS_NONE_SHARED);
+    forge_hash(k, 1, forged);
+    berth_prefix_index_close_root(k->index, other);
+}
+
 static void absurd_sizes_are_refused_with_their_numbers(void** state) {
     kit* k = *state;
     berth_prefix_index* index = k->index;
@@ -429,6 +484,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             equal_keys_are_one_and_unused_ones_are_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(many_keys_are_told_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            equal_hashes_of_other_tokens_or_places_are_no_hit, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            an_equal_hash_under_another_key_is_not_called_the_same_tokens, setup, teardown),
         cmocka_unit_test_setup_teardown(
             absurd_sizes_are_refused_with_their_numbers, setup, teardown),
         cmocka_unit_test_setup_teardown(an_index_without_room_finds_nothing, setup, teardown),
