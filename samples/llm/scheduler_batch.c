@@ -69,6 +69,14 @@ static int64_t blocks_of(const llm_scheduler* s, int64_t tokens) {
     return (tokens + s->layout.block_tokens - 1) / s->layout.block_tokens;
 }
 
+/// Blocks that `count` more tokens of `r` take.
+static int64_t growth_of(const llm_scheduler* s, const llm_task* r, int64_t count) {
+    // whoever has been in a step has its last block for itself
+    if (r->has_started && r->has_advanced)
+        return blocks_of(s, r->fed + count) - blocks_of(s, r->fed);
+    return berth_kv_sequence_growth(r->sequence, count);
+}
+
 /// The plan with `count` tokens of `r` more, which is not in it yet.
 static llm_batch_plan with_part(const llm_scheduler* s,
                                 const llm_batch_plan* plan,
@@ -79,7 +87,7 @@ static llm_batch_plan with_part(const llm_scheduler* s,
     more.sizes.sequences++;
     more.sizes.tokens += count;
     more.sizes.blocks += blocks_of(s, r->fed + count);
-    more.growth += berth_kv_sequence_growth(r->sequence, count);
+    more.growth += growth_of(s, r, count);
     more.has_prompt = more.has_prompt || count > 1;
     return more;
 }
@@ -110,7 +118,7 @@ static bool fits(llm_scheduler* s, const llm_batch_plan* plan, int64_t spare) {
     if (mapped > room->mappable_blocks) mapped = room->mappable_blocks;
     int64_t evicted = rest > mapped ? rest - mapped : 0;
     uint64_t left = (uint64_t)(room->cached_blocks - evicted) * s->layout.block_bytes;
-    uint64_t need = llm_scheduler_step_bytes(s, kind_of(plan), &plan->sizes);
+    uint64_t need = llm_scheduler_step_bytes(s, kind_of(plan), &plan->sizes) + s->slack_bytes;
     return (uint64_t)mapped * s->layout.block_bytes + need <= s->room.bytes + left;
 }
 
@@ -155,7 +163,7 @@ static int64_t largest_piece(
 /// Whether a request may begin: with room for its whole prompt, and a block of each that runs.
 static bool may_begin(const llm_scheduler* s, const llm_batch_plan* plan, const llm_task* r) {
     if (s->running.count == 1) return true;
-    int64_t growth = berth_kv_sequence_growth(r->sequence, llm_task_pending(r));
+    int64_t growth = growth_of(s, r, llm_task_pending(r));
     return plan->growth + growth + (int64_t)s->running.count <= llm_scheduler_room_blocks(s);
 }
 

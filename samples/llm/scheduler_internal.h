@@ -93,6 +93,9 @@ struct llm_scheduler {
     llm_task** members;   ///< whose they are
     float* logits;        ///< [max_running, vocab_tokens]
     llm_free_room room;
+    /// What steps need beyond what Berth says, as memory is mapped in granules; learned from
+    /// refusals.
+    uint64_t slack_bytes;
     int64_t token_cap;          ///< most tokens of a step whose need is not known, after refusals
     uint64_t recent_step_bytes; ///< that steps needed of late
     bool gate_is_shut;          ///< a request that is taken up waits for room to begin

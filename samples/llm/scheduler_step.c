@@ -5,9 +5,10 @@
 #include "scheduler_internal.h"
 
 enum {
-    MOST_ALONE = 3,       // steps in a row that may be refused to a request that goes alone
-    ESTIMATE_STEPS = 256, // steps after which Berth is asked again
-    COST_TOKENS = 16,     // least tokens of a step whose time says what a token costs
+    MOST_ALONE = 3,        // steps in a row that may be refused to a request that goes alone
+    ESTIMATE_STEPS = 256,  // steps after which Berth is asked again
+    LEAST_SLACK = 1 << 15, // bytes, after a first refusal
+    COST_TOKENS = 16,      // least tokens of a step whose time says what a token costs
 };
 
 /// Times of one step, as nanoseconds.
@@ -45,6 +46,8 @@ static berth_status run_batch(llm_scheduler* s, const llm_batch_plan* plan, step
 static void learn_from_refusal(llm_scheduler* s, const llm_batch_plan* plan) {
     s->stats.step_refusals++;
     llm_scheduler_forget_estimates(s);
+    uint64_t slack = s->slack_bytes == 0 ? LEAST_SLACK : 2 * s->slack_bytes;
+    if (slack <= s->most_bytes / 4) s->slack_bytes = slack;
     s->token_cap = plan->sizes.tokens / 2;
     if (s->token_cap < s->options.max_running) s->token_cap = s->options.max_running;
     llm_scheduler_query_room(s);
@@ -149,7 +152,10 @@ static void give_tokens(llm_scheduler* s, const llm_batch_plan* plan) {
 /// Learns from a step that ran.
 static void learn_from_run(llm_scheduler* s, const llm_batch_plan* plan, uint64_t ns) {
     if (s->token_cap < s->options.step_tokens) s->token_cap *= 2;
-    if (s->stats.steps % ESTIMATE_STEPS == 0) llm_scheduler_forget_estimates(s);
+    if (s->stats.steps % ESTIMATE_STEPS == 0) {
+        llm_scheduler_forget_estimates(s);
+        s->slack_bytes -= s->slack_bytes / 8;
+    }
     uint64_t bytes = llm_scheduler_step_bytes(
         s, plan->has_prompt ? LLM_STEP_PREFILL : LLM_STEP_DECODE, &plan->sizes);
     uint64_t faded = s->recent_step_bytes - s->recent_step_bytes / 64;

@@ -44,14 +44,14 @@ static int close_wide(void** state) {
     return 0;
 }
 
-/// Four long chats on memory for two and a half.
-static llm_scheduler_stats assert_all_finish(const server_options* options) {
+/// Four long chats on memory for two and a half, so often.
+static llm_scheduler_stats assert_all_finish(const server_options* options, int times) {
     server_options o = *options;
     o.kv_bytes = KV_BYTES;
     server s;
     server_open(&s, wide.gguf, &o);
-    assert_all_answered(&s, chats, CHATS);
-    assert_all_answered(&s, chats, CHATS);
+    for (int i = 0; i < times; i++)
+        assert_all_answered(&s, chats, CHATS);
     llm_scheduler_stats stats = server_stats(&s);
     assert_true(server_kv_stats(&s).mapped_bytes <= KV_BYTES);
     server_close(&s);
@@ -60,7 +60,7 @@ static llm_scheduler_stats assert_all_finish(const server_options* options) {
 
 static void four_long_chats_finish_on_memory_for_two(void** state) {
     (void)state;
-    llm_scheduler_stats stats = assert_all_finish(&(server_options){0});
+    llm_scheduler_stats stats = assert_all_finish(&(server_options){0}, 2);
     print_message("%d parked, %d tokens computed again\n",
                   (int)(stats.parks_host + stats.parks_drop),
                   (int)stats.recomputed_tokens);
@@ -72,7 +72,7 @@ static void four_long_chats_finish_on_memory_for_two(void** state) {
 static void a_copy_in_host_memory_saves_computing_again(void** state) {
     (void)state;
     llm_scheduler_stats stats = assert_all_finish(
-        &(server_options){.park_bytes = 16 << 20, .scheduler = {.parking = BERTH_KV_PARK_HOST}});
+        &(server_options){.park_bytes = 16 << 20, .scheduler = {.parking = BERTH_KV_PARK_HOST}}, 1);
     assert_true(stats.parks_host > 0);
     assert_int_equal(stats.parks_drop, 0);
     assert_int_equal(stats.recomputed_tokens, 0);
@@ -81,7 +81,7 @@ static void a_copy_in_host_memory_saves_computing_again(void** state) {
 static void a_copy_that_has_no_room_is_dropped_instead(void** state) {
     (void)state;
     llm_scheduler_stats stats = assert_all_finish(
-        &(server_options){.park_bytes = 1000, .scheduler = {.parking = BERTH_KV_PARK_HOST}});
+        &(server_options){.park_bytes = 1000, .scheduler = {.parking = BERTH_KV_PARK_HOST}}, 1);
     assert_true(stats.parks_drop > 0);
     assert_int_equal(stats.parks_host, 0);
 }
@@ -90,9 +90,11 @@ static void parking_before_every_step_changes_no_token(void** state) {
     (void)state;
     static const berth_kv_parking ways[] = {BERTH_KV_PARK_HOST, BERTH_KV_PARK_DROP};
     for (size_t i = 0; i < 2; i++) {
-        llm_scheduler_stats stats = assert_all_finish(&(server_options){
-            .park_bytes = 16 << 20, .scheduler = {.parking = ways[i], .parks_always = true}});
-        assert_true(stats.parks_host + stats.parks_drop > 200);
+        llm_scheduler_stats stats = assert_all_finish(
+            &(server_options){.park_bytes = 16 << 20,
+                              .scheduler = {.parking = ways[i], .parks_always = true}},
+            1);
+        assert_true(stats.parks_host + stats.parks_drop > 100);
     }
 }
 
@@ -106,25 +108,43 @@ static void options_of_memory_change_no_token_where_it_is_short(void** state) {
         {"poison", "both"},
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        assert_all_finish(&(server_options){.settings = &settings[i], .setting_count = 1});
+        assert_all_finish(&(server_options){.settings = &settings[i], .setting_count = 1}, 1);
 }
 
-static void requests_that_are_cancelled_at_random_leave_the_others_as_they_are(void** state) {
+/// One of the chats, asked for by a random tenant, alone or not, for a random part of its answer.
+static void submit_random(server* s, chat* c, test_random* random) {
+    static const char* const keys[] = {"a", "b"};
+    *c = chats[test_random_below(random, CHATS)];
+    chats_forget(c, 1);
+    c->max_tokens = 1 + (int64_t)test_random_below(random, ANSWER);
+    llm_request request = chat_request(c);
+    request.tenant = (uint32_t)test_random_below(random, 3);
+    request.key = keys[test_random_below(random, 2)];
+    request.key_bytes = test_random_below(random, 2);
+    request.is_private = test_random_below(random, 4) == 0;
+    server_ask(s, &request);
+}
+
+static void requests_that_come_and_go_at_random_get_the_right_tokens(void** state) {
     (void)state;
-    enum { MANY = 24 };
+    enum { MANY = 40 };
     static chat many[MANY];
+    static const berth_option_setting setting = {"compact", "always"};
     server s;
-    server_open(
-        &s, wide.gguf, &(server_options){.kv_bytes = KV_BYTES, .scheduler = {.max_running = 6}});
+    server_open(&s,
+                wide.gguf,
+                &(server_options){.settings = &setting,
+                                  .setting_count = 1,
+                                  .kv_bytes = KV_BYTES,
+                                  .park_bytes = 1 << 20,
+                                  .scheduler = {.max_running = 6, .tenant_running = 3}});
     test_random random = test_random_make(77);
-    for (size_t i = 0; i < MANY; i++) {
-        many[i] = chats[i % CHATS];
-        chats_forget(&many[i], 1);
-        server_submit(&s, &many[i]);
-    }
-    while (server_step(&s)) {
-        if (test_random_below(&random, 16) == 0)
-            llm_scheduler_cancel(s.scheduler, many[test_random_below(&random, MANY)].id);
+    size_t count = 0;
+    while (server_step(&s) || count < MANY) {
+        if (count < MANY && test_random_below(&random, 16) == 0)
+            submit_random(&s, &many[count++], &random);
+        if (count > 0 && test_random_below(&random, 64) == 0)
+            llm_scheduler_cancel(s.scheduler, many[test_random_below(&random, count)].id);
     }
     int answered = 0;
     for (size_t i = 0; i < MANY; i++) {
@@ -136,7 +156,14 @@ static void requests_that_are_cancelled_at_random_leave_the_others_as_they_are(v
         assert_answered(&many[i]);
         answered++;
     }
-    assert_in_range(answered, 1, MANY - 1);
+    llm_scheduler_stats stats = server_stats(&s);
+    print_message("%d of %d answered, %d copied out, %d dropped\n",
+                  answered,
+                  MANY,
+                  (int)stats.parks_host,
+                  (int)stats.parks_drop);
+    assert_in_range(answered, MANY / 3, MANY - 1);
+    assert_true(stats.parks_host + stats.parks_drop > 0);
     assert_int_equal(server_kv_stats(&s).held_blocks, 0);
     server_close(&s);
 }
@@ -164,13 +191,15 @@ static void what_can_never_be_had_is_refused_at_once_with_both_numbers(void** st
     random_file_close(&file);
 }
 
-static void one_budget_for_blocks_and_steps_is_kept(void** state) {
-    (void)state;
-    static const berth_option_setting settings[] = {{"memory", "12M"}};
-    server s;
-    server_open(&s, wide.gguf, &(server_options){.settings = settings, .setting_count = 1});
-    enum { MANY = 24 };
+/// Many long chats on `megabytes` for blocks, frames and everything else.
+static void assert_budget_is_kept(const char* device, int megabytes) {
+    enum { MANY = 12 };
     static chat many[MANY];
+    char bytes[16];
+    snprintf(bytes, sizeof bytes, "%dM", megabytes);
+    const berth_option_setting settings[] = {{"device", device}, {"memory", bytes}};
+    server s;
+    server_open(&s, wide.gguf, &(server_options){.settings = settings, .setting_count = 2});
     for (size_t i = 0; i < MANY; i++)
         many[i] = chats[i % CHATS];
     assert_all_answered(&s, many, MANY);
@@ -178,13 +207,25 @@ static void one_budget_for_blocks_and_steps_is_kept(void** state) {
     berth_memory_stats memory;
     assert_int_equal(berth_runtime_query_memory(s.runtime, &memory), BERTH_OK);
     llm_scheduler_stats stats = server_stats(&s);
-    print_message("most mapped %d KiB, %d parked, %d refusals, most in a step %d\n",
+    print_message("%s, %s: most mapped %d KiB, %d parked, %d steps refused, most in a step %d\n",
+                  device,
+                  bytes,
                   (int)(memory.peak_mapped_bytes >> 10),
                   (int)(stats.parks_host + stats.parks_drop),
                   (int)stats.step_refusals,
                   (int)stats.batch_max);
-    assert_true(memory.peak_mapped_bytes <= 12 << 20);
+    assert_true(memory.peak_mapped_bytes <= (uint64_t)megabytes << 20);
+    assert_in_range(stats.step_refusals, 0, 8); // what Berth says and what is promised: learned
     server_close(&s);
+}
+
+static void one_budget_for_blocks_and_steps_is_kept(void** state) {
+    (void)state;
+    assert_budget_is_kept("cpu", 6);
+    assert_budget_is_kept("cpu", 10);
+    assert_budget_is_kept("sim", 2);
+    assert_budget_is_kept("sim", 3);
+    assert_budget_is_kept("sim", 5);
 }
 
 // Failures.
@@ -248,7 +289,7 @@ static void failing_host_memory_below_ends_requests_and_loses_nothing(void** sta
     static failing_host host;
     int answered = 0;
     int failed = 0;
-    for (size_t nth = 1; nth < 400; nth += 1 + nth / 8) {
+    for (size_t nth = 1; nth < 400; nth += 1 + nth / 4) {
         failing_host_init(&host);
         server s;
         server_open(
@@ -275,7 +316,7 @@ static void faults_of_the_device_end_requests_and_lose_nothing(void** state) {
     static const berth_option_setting setting = {"device", "sim"};
     int answered = 0;
     int failed = 0;
-    for (uint64_t nth = 1; nth < 3000; nth += 1 + nth / 4) {
+    for (uint64_t nth = 1; nth < 3000; nth += 1 + nth / 3) {
         server s;
         server_open(
             &s,
@@ -310,7 +351,7 @@ int main(void) {
         cmocka_unit_test(a_copy_that_has_no_room_is_dropped_instead),
         cmocka_unit_test(parking_before_every_step_changes_no_token),
         cmocka_unit_test(options_of_memory_change_no_token_where_it_is_short),
-        cmocka_unit_test(requests_that_are_cancelled_at_random_leave_the_others_as_they_are),
+        cmocka_unit_test(requests_that_come_and_go_at_random_get_the_right_tokens),
         cmocka_unit_test(what_can_never_be_had_is_refused_at_once_with_both_numbers),
         cmocka_unit_test(one_budget_for_blocks_and_steps_is_kept),
         cmocka_unit_test(every_failing_allocation_of_the_sample_is_an_end_or_an_error),
