@@ -128,27 +128,52 @@ static bool is_quiet(berth_context* context) {
     return quiet;
 }
 
-berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_bytes) {
-    berth_home* home = &context->home;
-    const uint64_t epoch = current_epoch(context->runtime);
-    // whoever is in an op now comes to a step's end, or is idle at another time
-    if (!berth_home_try_visit(home)) return BERTH_KEEP_AGEING;
-    berth_pool_flush_front(home->pool);
-    note_use(context, epoch, 0);
-    const kept keep = decide(context, epoch);
-    const bool gathers = is_quiet(context) && berth_upkeep_in_visit(context);
+/// What a visit has found and done.
+typedef struct visit {
+    kept keep;
+    uint64_t given_bytes; ///< by guests
+    bool gathers;         ///< there is more to be moved together
+} visit;
+
+static void look_after(berth_context* context, uint64_t limit_bytes, visit* out_visit) {
     const berth_runtime* runtime = context->runtime;
+    const uint64_t epoch = current_epoch(runtime);
+    berth_pool_flush_front(context->home.pool);
+    note_use(context, epoch, 0);
     const uint64_t floor = runtime->keep == BERTH_KEEP_BYTES ? runtime->keep_bytes : 0;
     bool are_settled;
-    uint64_t given = berth_guests_age(context, epoch, floor, limit_bytes, &are_settled);
-    berth_home_end_visit(home);
+    out_visit->keep = decide(context, epoch);
+    out_visit->gathers = is_quiet(context) && berth_upkeep_in_visit(context);
+    out_visit->given_bytes = berth_guests_age(context, epoch, floor, limit_bytes, &are_settled);
+    out_visit->keep.is_settled = out_visit->keep.is_settled && are_settled;
+}
+
+/// Looks after a context that nobody uses; false if somebody does.
+static bool try_look_after(berth_context* context, uint64_t limit_bytes, visit* out_visit) {
+    berth_store* store = context->runtime->store;
+    berth_transit transit; // a climber that finds the context visited is to wait for the end of it
+    berth_store_begin_transit(store, &transit);
+    const bool is_in = berth_home_try_visit(&context->home);
+    if (is_in) {
+        look_after(context, limit_bytes, out_visit);
+        berth_home_end_visit(&context->home);
+    }
+    berth_store_end_transit(store, &transit);
+    return is_in;
+}
+
+berth_keep_outlook berth_context_age(berth_context* context, uint64_t limit_bytes) {
+    berth_home* home = &context->home;
+    visit seen;
+    // whoever is in an op now comes to a step's end, or is idle at another time
+    if (!try_look_after(context, limit_bytes, &seen)) return BERTH_KEEP_AGEING;
+    uint64_t given = seen.given_bytes;
     if (given < limit_bytes)
-        given +=
-            berth_arena_release_idle(home->arena, keep.frames_bytes, limit_bytes - given, false);
+        given += berth_arena_release_idle(home->arena, seen.keep.frames_bytes, limit_bytes - given);
     if (given < limit_bytes)
-        given += berth_pool_release_idle(home->pool, keep.pool_bytes, limit_bytes - given);
-    if (given >= limit_bytes || gathers) return BERTH_KEEP_MORE;
-    if (!keep.is_settled || !are_settled || given > 0) return BERTH_KEEP_AGEING;
+        given += berth_pool_release_idle(home->pool, seen.keep.pool_bytes, limit_bytes - given);
+    if (given >= limit_bytes || seen.gathers) return BERTH_KEEP_MORE;
+    if (!seen.keep.is_settled || given > 0) return BERTH_KEEP_AGEING;
     berth_home_shed_objects(home);
     return BERTH_KEEP_SETTLED;
 }

@@ -389,7 +389,7 @@ berth_status berth_trim(berth_runtime* runtime,
     berth_decay_hold(runtime);
     for (berth_context* c = pin_next(runtime, NULL); c != NULL; c = pin_next(runtime, c)) {
         (void)berth_pool_trim(c->home.pool, keep_bytes, false);
-        (void)berth_arena_release_idle(c->home.arena, keep_bytes, UINT64_MAX, true);
+        (void)berth_arena_release_idle(c->home.arena, keep_bytes, UINT64_MAX);
         trim_guests(c, keep_bytes, &rest);
         if (out_result == NULL) continue;
         berth_pool_add_rest(c->home.pool, keep_bytes, &rest);

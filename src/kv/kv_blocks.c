@@ -348,8 +348,8 @@ uint64_t berth_kv_blocks_release(berth_kv_blocks* blocks,
     if (most > limit) most = limit;
     const uint64_t settled = settle(blocks, may_block);
     // whoever is short of memory waits for the end of this, as our lock keeps it from asking us
-    berth_unmapping unmapping;
-    berth_store_begin_unmap(blocks->account.store, &unmapping);
+    berth_transit transit;
+    berth_store_begin_transit(blocks->account.store, &transit);
     uint64_t given = 0, at = blocks->end_mapped, first;
     for (uint64_t count; given < most; at = first) {
         count = find_idle(blocks, at, most - given, settled, &first);
@@ -361,7 +361,7 @@ uint64_t berth_kv_blocks_release(berth_kv_blocks* blocks,
         note_unmapped(blocks, first, count);
         given += count;
     }
-    berth_store_end_unmap(blocks->account.store, &unmapping);
+    berth_store_end_transit(blocks->account.store, &transit);
     return given * granule;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames as a stack in the current range. A push over mapped granules and a pop are a few
-// comparisons under an uncontended lock; others take that lock only to reclaim idle granules, and
-// never wait for it.
+// comparisons under an uncontended lock; others take that lock only to reclaim idle granules.
 #include "memory/arena.h"
 
 #include "base/checked.h"
@@ -149,32 +148,24 @@ static uint64_t idle_from(const berth_arena* arena, uint64_t keep_bytes) {
     return arena->top > keep_bytes ? arena->top : keep_bytes;
 }
 
-uint64_t berth_arena_release_idle(berth_arena* arena,
-                                  uint64_t keep_bytes,
-                                  uint64_t limit_bytes,
-                                  bool may_wait) {
-    if (may_wait)
-        berth_mutex_lock(arena->lock);
-    else if (!berth_mutex_try_lock(arena->lock))
-        return 0;
-    berth_unmapping unmapping;
-    berth_store_begin_unmap(arena->account.store, &unmapping);
+uint64_t berth_arena_release_idle(berth_arena* arena, uint64_t keep_bytes, uint64_t limit_bytes) {
+    berth_mutex_lock(arena->lock);
+    berth_transit transit;
+    berth_store_begin_transit(arena->account.store, &transit);
     uint64_t given = sweep_old(arena, limit_bytes, false);
     if (given < limit_bytes && arena->current != NULL) {
         const uint64_t spared = arena->floor > keep_bytes ? arena->floor : keep_bytes;
         given += sweep(arena, arena->current, idle_from(arena, spared), limit_bytes - given, false);
     }
-    berth_store_end_unmap(arena->account.store, &unmapping);
+    berth_store_end_transit(arena->account.store, &transit);
     berth_mutex_unlock(arena->lock);
     return given;
 }
 
-/// What somebody else is giving back just now is not lost to the arena's own tenant: that thread
-/// has the lock, and waits for nobody who climbs.
+/// Whoever has the lock waits for nobody who climbs.
 static uint64_t reclaim(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {
-    const berth_arena* arena = self;
-    const bool is_own = climber != NULL && climber == arena->account.tenant;
-    return berth_arena_release_idle(self, 0, wanted_bytes, is_own);
+    (void)climber;
+    return berth_arena_release_idle(self, 0, wanted_bytes);
 }
 
 static uint64_t reclaim_after_work(void* self, const berth_tenant* climber, uint64_t wanted_bytes) {

@@ -77,12 +77,8 @@ void berth_arena_drop(berth_arena* arena, const void* data);
 uint64_t berth_arena_trim(berth_arena* arena, uint64_t keep_bytes, bool may_block);
 
 /// As trim, for threads that do not have the context's lock: up to `limit_bytes`, and not what a
-/// push that is promised will use. Never waits for work; while the arena is in use it gives nothing
-/// back, unless `may_wait` for that.
-uint64_t berth_arena_release_idle(berth_arena* arena,
-                                  uint64_t keep_bytes,
-                                  uint64_t limit_bytes,
-                                  bool may_wait);
+/// push that is promised will use. Waits for no work but what another thread's trim waits for.
+uint64_t berth_arena_release_idle(berth_arena* arena, uint64_t keep_bytes, uint64_t limit_bytes);
 
 /// Adds to `rest` why granules are still mapped after `keep_bytes` were to be kept.
 /// Cost: O(granules).

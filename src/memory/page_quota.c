@@ -28,8 +28,27 @@ uint64_t berth_store_free_bytes(const berth_store_stats* stats) {
            stats->mapped_by_owner[BERTH_OWNER_AHEAD];
 }
 
-uint64_t berth_store_free_for(const berth_store_stats* stats, const berth_tenant* tenant) {
-    return berth_store_free_bytes(stats) - (stats->shares_bytes - kept_for(tenant));
+/// What is free, kept for nobody, and claimed by nobody but `climber` (NULL: nobody).
+static uint64_t common_for(const berth_store* store, const berth_climber* climber) {
+    const uint64_t own = climber != NULL ? climber->claimed_bytes : 0;
+    const uint64_t taken = store->stats.shares_bytes + store->claimed_bytes - own;
+    BERTH_CHECK(2, taken <= berth_store_free_bytes(&store->stats));
+    return berth_store_free_bytes(&store->stats) - taken;
+}
+
+/// The same of what an owner has and is promised: of its quota so much is used.
+static uint64_t owned_for(const berth_store* store,
+                          berth_owner owner,
+                          const berth_climber* climber) {
+    const uint64_t own = climber != NULL ? climber->claimed_owner_bytes : 0;
+    return store->stats.mapped_by_owner[owner] + store->stats.reserved_by_owner[owner] +
+           store->claimed_by_owner[owner] - own;
+}
+
+/// What a request needs of what is kept for nobody.
+static uint64_t common_need(const berth_ask* ask) {
+    const uint64_t need = missing(ask->new_bytes, kept_for(ask->account.tenant));
+    return need > ask->shared_bytes ? need : ask->shared_bytes;
 }
 
 void berth_tenant_change(berth_store* store,
@@ -91,27 +110,45 @@ bool berth_store_end_telling(berth_store* store) {
 }
 
 berth_lack berth_store_query_lack(const berth_store* store,
-                                  const berth_ask* ask,
+                                  const berth_climber* climber,
                                   uint64_t given_bytes) {
-    const berth_store_stats* stats = &store->stats;
+    const berth_ask* ask = climber->ask;
     const berth_tenant* tenant = ask->account.tenant;
     const berth_owner owner = ask->account.owner;
     berth_lack lack = {
-        .capacity = missing(ask->new_bytes, berth_store_free_for(stats, tenant)),
+        .capacity = missing(common_need(ask), common_for(store, climber)),
         .system = missing(ask->system_bytes, given_bytes),
     };
-    const uint64_t common = missing(ask->shared_bytes, berth_store_free_for(stats, NULL));
-    if (common > lack.capacity) lack.capacity = common;
     if (tenant != NULL)
         lack.tenant =
             missing(berth_add_saturated_u64(used_by(tenant), ask->new_bytes), tenant->quota_bytes);
-    const uint64_t owned = stats->mapped_by_owner[owner] + stats->reserved_by_owner[owner];
-    lack.owner =
-        missing(berth_add_saturated_u64(owned, ask->owner_bytes), stats->quota_by_owner[owner]);
+    const uint64_t owned = owned_for(store, owner, climber);
+    lack.owner = missing(berth_add_saturated_u64(owned, ask->owner_bytes),
+                         store->stats.quota_by_owner[owner]);
     // a quota that was lowered below what is used stands in nobody's way who wants nothing
     if (ask->new_bytes == 0) lack.tenant = 0;
     if (ask->owner_bytes == 0) lack.owner = 0;
     return lack;
+}
+
+static void set_claims(berth_store* store, berth_climber* climber, uint64_t bytes, uint64_t owned) {
+    const berth_owner owner = climber->ask->account.owner;
+    store->claimed_bytes += bytes - climber->claimed_bytes;
+    store->claimed_by_owner[owner] += owned - climber->claimed_owner_bytes;
+    climber->claimed_bytes = bytes;
+    climber->claimed_owner_bytes = owned;
+}
+
+void berth_store_claim(berth_store* store, berth_climber* climber) {
+    const berth_ask* ask = climber->ask;
+    const berth_lack lack = berth_store_query_lack(store, climber, 0);
+    // a quota that was lowered may lack more than what is asked for
+    set_claims(
+        store, climber, common_need(ask) - lack.capacity, missing(ask->owner_bytes, lack.owner));
+}
+
+void berth_store_disclaim(berth_store* store, berth_climber* climber) {
+    set_claims(store, climber, 0, 0);
 }
 
 bool berth_store_is_possible(const berth_store* store, const berth_ask* ask) {
@@ -214,16 +251,14 @@ void berth_store_set_owner_quota(berth_store* store, berth_owner owner, uint64_t
 uint64_t berth_store_query_room(berth_account account) {
     berth_store* store = account.store;
     berth_mutex_lock(store->lock);
-    const berth_store_stats* stats = &store->stats;
     const berth_tenant* tenant = account.tenant;
-    uint64_t room = berth_store_free_for(stats, tenant);
+    uint64_t room = common_for(store, NULL) + kept_for(tenant);
     if (tenant != NULL) {
         const uint64_t left = missing(tenant->quota_bytes, used_by(tenant));
         if (left < room) room = left;
     }
-    const uint64_t owned =
-        stats->mapped_by_owner[account.owner] + stats->reserved_by_owner[account.owner];
-    const uint64_t left = missing(stats->quota_by_owner[account.owner], owned);
+    const uint64_t owned = owned_for(store, account.owner, NULL);
+    const uint64_t left = missing(store->stats.quota_by_owner[account.owner], owned);
     if (left < room) room = left;
     berth_mutex_unlock(store->lock);
     return berth_round_down(room, store->device->granule_bytes);

@@ -38,15 +38,11 @@ berth_status berth_store_create(const berth_host* host,
     store->lock = &store->mutex;
     berth_status status = berth_mutex_init(&store->mutex);
     if (status != BERTH_OK) goto fail_lock;
-    status = berth_cond_init(&store->place_left);
-    if (status != BERTH_OK) goto fail_place_left;
-    status = berth_cond_init(&store->unmapped);
-    if (status != BERTH_OK) goto fail_unmapped;
+    status = berth_cond_init(&store->eased);
+    if (status != BERTH_OK) goto fail_eased;
     *out_store = store;
     return BERTH_OK;
-fail_unmapped:
-    berth_cond_fini(&store->place_left);
-fail_place_left:
+fail_eased:
     berth_mutex_fini(&store->mutex);
 fail_lock:
     berth_host_free(host, store);
@@ -58,8 +54,7 @@ void berth_store_destroy(berth_store* store) {
     BERTH_CHECK(2, store->reclaimers == NULL && store->climbers == NULL);
     BERTH_CHECK(2, store->stats.reserved_bytes == 0 && store->tenant_count == 0);
     berth_page_ahead_fini(&store->ahead);
-    berth_cond_fini(&store->unmapped);
-    berth_cond_fini(&store->place_left);
+    berth_cond_fini(&store->eased);
     berth_mutex_fini(&store->mutex);
     berth_host_free(store->host, store);
 }
@@ -113,6 +108,7 @@ void berth_store_unreserve(berth_store* store, berth_reservation* reservation) {
     berth_tenant_change(store, reservation->tenant, 0, 0, 0, reservation->bytes);
     berth_store_note_use(store, reservation->tenant);
     *reservation = (berth_reservation){0};
+    berth_store_note_ease(store);
     berth_mutex_unlock(store->lock);
 }
 
@@ -333,6 +329,7 @@ berth_status berth_store_unmap_into(berth_account account,
     store->leaving_bytes -= leaving;
     if (status == BERTH_OK)
         unbook(account, reservation, size, ahead, reservation != NULL ? returned : NULL);
+    berth_store_note_ease(store);
     berth_store_note_use(store, account.tenant);
     berth_mutex_unlock(store->lock);
     if (status != BERTH_OK)
@@ -349,21 +346,21 @@ berth_status berth_store_unmap(berth_account account,
     return berth_store_unmap_into(account, NULL, NULL, space, offset, size);
 }
 
-void berth_store_begin_unmap(berth_store* store, berth_unmapping* unmapping) {
+void berth_store_begin_transit(berth_store* store, berth_transit* transit) {
     berth_mutex_lock(store->lock);
-    unmapping->number = ++store->unmaps;
-    unmapping->next = store->unmappings;
-    store->unmappings = unmapping;
+    transit->number = ++store->transit_count;
+    transit->next = store->transits;
+    store->transits = transit;
     berth_mutex_unlock(store->lock);
 }
 
-void berth_store_end_unmap(berth_store* store, berth_unmapping* unmapping) {
+void berth_store_end_transit(berth_store* store, berth_transit* transit) {
     berth_mutex_lock(store->lock);
-    berth_unmapping** link = &store->unmappings;
-    while (*link != unmapping)
+    berth_transit** link = &store->transits;
+    while (*link != transit)
         link = &(*link)->next;
-    *link = unmapping->next;
-    berth_cond_broadcast(&store->unmapped);
+    *link = transit->next;
+    berth_store_note_ease(store);
     berth_mutex_unlock(store->lock);
 }
 

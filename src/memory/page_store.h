@@ -168,21 +168,22 @@ BERTH_NODISCARD berth_status berth_store_unmap(berth_account account,
                                                uint64_t offset,
                                                uint64_t size);
 
-/// Granules that are being given back; lives on the stack of whoever does that.
-typedef struct berth_unmapping {
-    struct berth_unmapping* next; ///< the store's
-    uint64_t number;              ///< the store's
-} berth_unmapping;
+/// Idle memory that is being given back or moved; lives on the stack of whoever does that.
+typedef struct berth_transit {
+    struct berth_transit* next; ///< the store's
+    uint64_t number;            ///< the store's
+} berth_transit;
 
-/// Tells that granules are about to be unmapped, from the moment on that their owner has taken them
-/// out of its own books: whoever is short of memory waits for the end, instead of being refused.
-/// Between both calls the caller waits for the device and the locks of the store and of its own
-/// books alone.
-void berth_store_begin_unmap(berth_store* store, berth_unmapping* unmapping);
-/// Tells that they have been unmapped, or could not be.
-void berth_store_end_unmap(berth_store* store, berth_unmapping* unmapping);
+/// Tells that idle memory is about to be unmapped or moved, from the moment on that its owner's
+/// books do not show it as idle any more: whoever is short of memory waits for the end, instead of
+/// being refused. Between both calls the caller waits for the device and the locks of the store and
+/// of its own books alone.
+void berth_store_begin_transit(berth_store* store, berth_transit* transit);
+/// Tells that it has been unmapped, or is idle where it is now.
+void berth_store_end_transit(berth_store* store, berth_transit* transit);
 
-/// The most bytes that the account could map now without the ladder.
+/// The most bytes that the account could map now without the ladder; what those who climb it have
+/// found is theirs.
 uint64_t berth_store_query_room(berth_account account);
 void berth_store_query_stats(const berth_store* store, berth_store_stats* out_stats);
 /// A copy of the tenant's books, of one moment.

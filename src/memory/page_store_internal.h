@@ -8,30 +8,38 @@
 #include "memory/ladder.h"
 #include "memory/page_ahead.h"
 
-/// A thread that climbs the ladder; lives on its stack.
+/// A request that climbs the ladder (L4 to L6); lives on its thread's stack.
 typedef struct berth_climber {
-    struct berth_climber* next;
-    const berth_reclaimer* at; ///< the place whose reclaim is running
+    struct berth_climber* next; ///< the one that came after it
+    uint64_t number;            ///< in the order of coming
+    const struct berth_ask* ask;
+    const berth_reclaimer* at;    ///< the place whose reclaim is running; NULL: none
+    uint64_t claimed_bytes;       ///< of what is free and kept for nobody
+    uint64_t claimed_owner_bytes; ///< of what its owner's quota leaves
+    uint64_t eases;               ///< of the store's, those that are its own
+    bool has_asked_all;           ///< waits for others
 } berth_climber;
 
 struct berth_store {
     berth_mutex* lock; ///< &mutex; a pointer so that queries can take it through a const store
     berth_mutex mutex;
-    berth_cond place_left; ///< a reclaim call has returned
-    berth_cond unmapped;   ///< an unmap has ended
+    berth_cond eased; ///< a climber may go on: there is more, or one less to wait for
     const berth_host* host;
     berth_device* device;
     berth_reclaimer* reclaimers; ///< ascending rung, then id
     uint64_t next_id;
-    berth_climber* climbers;
+    berth_climber* climbers; ///< in the order of their coming
+    uint64_t claimed_bytes;  ///< by all climbers
+    uint64_t claimed_by_owner[BERTH_OWNER_COUNT];
+    uint64_t eases; ///< times that memory has become free, or may have where it is asked for
     berth_store_stats stats;
     uint64_t tenant_count;
     berth_watermarks marks;
-    uint64_t floor_bytes;        ///< so much stays mapped in all
-    uint64_t leaving_bytes;      ///< on their way to the system
-    uint64_t unmaps;             ///< begun so far
-    berth_unmapping* unmappings; ///< under way, the latest first
-    berth_page_ahead ahead;      ///< its own lock; what the books count as AHEAD is there
+    uint64_t floor_bytes;    ///< so much stays mapped in all
+    uint64_t leaving_bytes;  ///< on their way to the system
+    uint64_t transit_count;  ///< begun so far
+    berth_transit* transits; ///< under way, the latest first
+    berth_page_ahead ahead;  ///< its own lock; what the books count as AHEAD is there
 };
 
 /// One request that may have to climb.
@@ -63,8 +71,6 @@ typedef struct berth_lack {
 
 /// Bytes that are mapped for nobody and promised to nobody.
 uint64_t berth_store_free_bytes(const berth_store_stats* stats);
-/// Those that `tenant` (may be NULL) may take.
-uint64_t berth_store_free_for(const berth_store_stats* stats, const berth_tenant* tenant);
 /// Changes what a tenant (may be NULL) uses.
 void berth_tenant_change(berth_store* store,
                          berth_tenant* tenant,
@@ -80,22 +86,30 @@ void berth_tenant_note_refusal(berth_account account,
                                uint64_t bytes,
                                bool is_final,
                                const berth_lack* lack);
-/// What is missing now; `given_bytes` are those that a climb has brought so far.
+/// What `climber` (in the store's list, or one that has claimed nothing) is missing now, beside
+/// what others have claimed; `given_bytes` are those that its climb has brought so far.
 berth_lack berth_store_query_lack(const berth_store* store,
-                                  const berth_ask* ask,
+                                  const berth_climber* climber,
                                   uint64_t given_bytes);
+/// Claims all that `climber` can use of what nobody else has claimed.
+void berth_store_claim(berth_store* store, berth_climber* climber);
+/// Gives the claims of `climber` up.
+void berth_store_disclaim(berth_store* store, berth_climber* climber);
 static inline bool berth_lack_is_none(const berth_lack* lack) {
     return (lack->capacity | lack->tenant | lack->owner | lack->system) == 0;
 }
 /// True if the request can be met whatever is given back.
 bool berth_store_is_possible(const berth_store* store, const berth_ask* ask);
 
-// ladder.c
+// ladder.c; the lock is held
 
-/// Climbs until nothing is missing. The lock is held before and after.
+/// Memory has become free, or may have where a reclaimer finds it: what this thread gives back as a
+/// climber it claims at once (L4), and whoever waits looks again.
+void berth_store_note_ease(berth_store* store);
+/// Climbs until nothing is missing, for what the system is short of. The lock is let go of.
 void berth_store_climb(berth_store* store, const berth_ask* ask, berth_climb* climb);
-/// Makes sure that nothing is missing, climbing if something is. The lock is held before; on
-/// BERTH_OK after, too, on failure it is not.
+/// Makes sure that nothing is missing, climbing if something is. On BERTH_OK the lock is held
+/// after, too, on failure it is not.
 BERTH_NODISCARD berth_status berth_store_find(berth_store* store, const berth_ask* ask);
 
 // shortage.c

@@ -302,12 +302,12 @@ static void settle(berth_pool* pool, const stretch* all) {
     }
 }
 
-bool berth_pool_carry(berth_pool* pool,
-                      berth_run* run,
-                      uint64_t target,
-                      berth_extent_id hole,
-                      berth_move_count* count) {
-    BERTH_CHECK(1, (target - run->start) % pool->granule_bytes == 0);
+/// As berth_pool_carry, while what is free in the run is in transit.
+static bool carry(berth_pool* pool,
+                  berth_run* run,
+                  uint64_t target,
+                  berth_extent_id hole,
+                  berth_move_count* count) {
     if (berth_extents_prepare(&pool->extents, 8) != BERTH_OK) return false;
     const parts from = cut_at(pool, run->start, run->size);
     const parts to = cut_at(pool, target, run->size);
@@ -337,5 +337,18 @@ bool berth_pool_carry(berth_pool* pool,
     tell_all(pool, &all, is_carried ? MOVED : STAYS, target - from.start, &owners);
     release_stretch(pool, &all);
     run->first = all.first;
+    return is_carried;
+}
+
+bool berth_pool_carry(berth_pool* pool,
+                      berth_run* run,
+                      uint64_t target,
+                      berth_extent_id hole,
+                      berth_move_count* count) {
+    BERTH_CHECK(1, (target - run->start) % pool->granule_bytes == 0);
+    berth_transit transit;
+    berth_store_begin_transit(pool->account.store, &transit);
+    const bool is_carried = carry(pool, run, target, hole, count);
+    berth_store_end_transit(pool->account.store, &transit);
     return is_carried;
 }

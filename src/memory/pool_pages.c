@@ -355,8 +355,8 @@ berth_status berth_pool_fill_gap(berth_pool* pool,
 static bool unmap_extent(berth_pool* pool, berth_extent_id id, uint64_t visit) {
     const berth_extent extent = *berth_extents_at(&pool->extents, id);
     berth_space* space = space_of(pool, &extent);
-    berth_unmapping unmapping;
-    berth_store_begin_unmap(pool->account.store, &unmapping);
+    berth_transit transit;
+    berth_store_begin_transit(pool->account.store, &transit);
     berth_mutex_unlock(pool->lock);
     berth_status status = BERTH_OK;
     if (pool->is_async) status = berth_stream_wait(pool->stream, extent.ticket);
@@ -365,7 +365,7 @@ static bool unmap_extent(berth_pool* pool, berth_extent_id id, uint64_t visit) {
         status =
             berth_store_unmap(pool->account, space, offset_in(space, extent.start), extent.size);
     }
-    berth_store_end_unmap(pool->account.store, &unmapping);
+    berth_store_end_transit(pool->account.store, &transit);
     berth_mutex_lock(pool->lock);
     if (status == BERTH_OK) {
         pool->mapped_bytes -= extent.size;

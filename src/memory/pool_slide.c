@@ -165,6 +165,8 @@ static bool push(berth_pool* pool, berth_extent_id gap, berth_extent_id id, uint
     berth_movable* movable = berth_extents_at(&pool->extents, id)->movable;
     berth_block block = *movable->ops->block(movable);
     const uint64_t distance = berth_extents_at(&pool->extents, gap)->size;
+    berth_transit transit;
+    berth_store_begin_transit(pool->account.store, &transit);
     berth_extents_set(&pool->extents, gap, BERTH_EXTENT_BUSY, 0);
     berth_mutex_unlock(pool->lock);
     const bool is_copied = copy_down(pool, block.data, block.size_bytes, distance);
@@ -178,6 +180,7 @@ static bool push(berth_pool* pool, berth_extent_id gap, berth_extent_id id, uint
     const uint64_t left = distance < block.size_bytes ? distance : block.size_bytes;
     movable->ops->move(movable, is_copied ? &block : NULL, left);
     berth_pool_free_extent(pool, gap, 0);
+    berth_store_end_transit(pool->account.store, &transit);
     return is_copied;
 }
 

@@ -38,13 +38,15 @@ static void close_crowd(crowd* c) {
     exec_kit_close(&c->kit);
 }
 
-/// The context uses so many bytes at one time, in two tensors; false if it is refused them.
+/// The context uses so many bytes at one time, in two tensors; false, and says why, if it is
+/// refused them.
 static bool use(berth_context* ctx, int64_t bytes) {
     berth_tensor* a = berth_full(ctx, 1, BERTH_U8, 1, (int64_t[]){bytes / 2});
     berth_tensor* b = berth_neg(ctx, a);
     berth_release(a);
     berth_release(b);
     const bool is_right = berth_context_error(ctx) == BERTH_OK;
+    if (!is_right) print_error("%lld bytes: %s\n", (long long)bytes, berth_context_error_text(ctx));
     berth_context_clear_error(ctx);
     return is_right;
 }

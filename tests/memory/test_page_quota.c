@@ -153,9 +153,10 @@ static uint64_t give_nothing(void* self, const berth_tenant* climber, uint64_t w
     return 0;
 }
 
-static bool is_climbing(berth_store* store) {
+/// Whether the one climber has places left to ask.
+static bool is_asking(berth_store* store) {
     berth_mutex_lock(store->lock);
-    const bool is_under_way = store->climbers != NULL;
+    const bool is_under_way = store->climbers != NULL && !store->climbers->has_asked_all;
     berth_mutex_unlock(store->lock);
     return is_under_way;
 }
@@ -163,13 +164,13 @@ static bool is_climbing(berth_store* store) {
 static void* leave(void* opaque) {
     leaver* self = opaque;
     berth_store* store = self->kit->base.store;
-    berth_unmapping unmapping;
-    berth_store_begin_unmap(store, &unmapping);
+    berth_transit transit;
+    berth_store_begin_transit(store, &transit);
     atomic_store(&self->has_begun, true);
-    while (!atomic_load(&self->was_asked) || is_climbing(store))
+    while (!atomic_load(&self->was_asked) || is_asking(store))
         sched_yield();
     (void)!berth_store_unmap(account_of(self->kit, &self->kit->other), self->kit->space, 0, G);
-    berth_store_end_unmap(store, &unmapping);
+    berth_store_end_transit(store, &transit);
     return NULL;
 }
 
