@@ -68,6 +68,7 @@ typedef enum berth_device_kind {
     BERTH_DEVICE_CPU,       ///< the processor that the program runs on
     BERTH_DEVICE_SIM,       ///< a small, asynchronous, failing device for tests; runs CPU kernels
     BERTH_DEVICE_CUDA,      ///< an NVIDIA GPU
+    BERTH_DEVICE_DRY,       ///< only keeps the books of memory; asks for CPU kernels, runs none
     BERTH_DEVICE_KIND_COUNT ///< how many kinds there are
 } berth_device_kind;
 
@@ -94,12 +95,12 @@ typedef struct berth_op_desc {
     /// op that has this rule makes a scratch value at every call, also of zero bytes.
     uint64_t (*scratch)(const berth_op_call* call);
     /// For each kind of device; NULL takes the back end's own kernel table. The simulated device
-    /// runs the CPU's where it has none.
+    /// runs the CPU's where it has none; so does the dry one, but for running it.
     berth_kernel kernels[BERTH_DEVICE_KIND_COUNT];
     /// For ops whose shape rule writes BERTH_DIM_COUNTED: kernels that run before the outputs have
     /// a place and write the missing size, an int64_t >= 0, to the beginning of the workspace (of
     /// at least 8 bytes; the rest is handed on to the op's kernel as they leave it). Planned by the
-    /// sizes that were observed.
+    /// sizes that were observed. On the dry device the size is 0.
     berth_kernel counters[BERTH_DEVICE_KIND_COUNT];
 } berth_op_desc;
 

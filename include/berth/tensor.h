@@ -56,8 +56,9 @@ typedef void (*berth_deleter)(void* self, void* data);
 
 /// Makes a tensor over memory that Berth does not own: `data` holds at least `bytes` bytes,
 /// contiguous [dims] of `dtype`, aligned to its element (block types: to 1). On a device without
-/// host access, `data` is an address of that device. A read-only tensor is never written: ops that
-/// would update it copy first, berth_tensor_write refuses.
+/// host access, `data` is an address of that device; on the dry one it is any, as nobody looks
+/// there. A read-only tensor is never written: ops that would update it copy first,
+/// berth_tensor_write refuses.
 /// Ownership: `deleter(self, data)` (may be NULL) is called exactly once, when no tensor uses the
 ///            memory any more; not if this call fails.
 /// Errors:    NULL and the context's error if the shape is not acceptable or needs more than
@@ -95,9 +96,9 @@ BERTH_API bool berth_tensor_is_contiguous(const berth_tensor* tensor);
 BERTH_API berth_context* berth_tensor_context(const berth_tensor* tensor);
 
 /// Copies the elements, row-major, to `buffer` of exactly `bytes` == berth_tensor_bytes() bytes;
-/// waits for them.
+/// waits for them. On the dry device all are 0, whatever was written.
 /// Errors: BERTH_ERR_INVALID_ARGUMENT; BERTH_ERR_UNSUPPORTED if the tensor is not contiguous on a
-///         device without host access; BERTH_ERR_DEVICE, BERTH_ERR_FORKED.
+///         device that computes and has no host access; BERTH_ERR_DEVICE, BERTH_ERR_FORKED.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_read(berth_tensor* tensor,
                                                          void* buffer,
                                                          uint64_t bytes);

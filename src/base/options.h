@@ -23,7 +23,8 @@ typedef enum berth_option_type {
 
 // clang-format off
 /// The words of each option that has an enum, in its order: X(ID, word) with NEXT() between them.
-#define BERTH_DEVICE_WORDS(X, NEXT) X(DEVICE_WORD_CPU, "cpu") NEXT() X(DEVICE_WORD_SIM, "sim")
+#define BERTH_DEVICE_WORDS(X, NEXT)                                                                \
+    X(DEVICE_WORD_CPU, "cpu") NEXT() X(DEVICE_WORD_SIM, "sim") NEXT() X(DEVICE_WORD_DRY, "dry")
 #define BERTH_MODE_WORDS(X, NEXT)                                                                  \
     X(MODE_AUTO, "auto") NEXT() X(MODE_POOL, "pool") NEXT() X(MODE_PLAN, "plan") NEXT()            \
     X(MODE_SYSTEM, "system")
@@ -54,11 +55,14 @@ typedef enum berth_option_type {
 /// makes "unlimited" that number.
 #define BERTH_OPTION_MAP(X)                                                                        \
     X(DEVICE, WORD, "cpu", 0, 0, "", BERTH_WORDS_TEXT(BERTH_DEVICE_WORDS),                         \
-      "where tensors live; sim is a small simulated device for tests")                             \
+      "where tensors live; sim is a small simulated device for tests; dry places, plans and "      \
+      "counts as a device of BERTH_MEMORY bytes would, but computes nothing and needs no memory: " \
+      "what is read is 0")                                                                         \
     X(THREADS, COUNT, "0", 0, 1024, "threads", "",                                                 \
       "threads that compute, the calling one included; 0 takes all cores")                         \
     X(MEMORY, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",           \
-      "the most device memory to use; unlimited means what the device has")                        \
+      "the most device memory to use; unlimited means what the device has; the dry one has what "  \
+      "is asked for, and no less than the machine")                                                \
     X(PREALLOC, BYTES_OR_PERCENT, "0", 0, BERTH_OPTION_UNLIMITED, "bytes", "",                     \
       "device memory to map at once, for steps and pool alike; so much stays mapped whatever "     \
       "BERTH_KEEP says")                                                                           \

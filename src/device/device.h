@@ -26,6 +26,9 @@ typedef enum berth_device_caps {
     /// The host may read and write mapped addresses of idle memory.
     BERTH_DEVICE_CAP_HOST_ACCESS = 1u << 2,
     BERTH_DEVICE_CAP_PIN = 1u << 3, ///< `pin` and `unpin` are present
+    /// Memory keeps what is written to it, and kernels run. Without it the device only keeps books:
+    /// its memory cannot be touched, and copies to the host give zeros.
+    BERTH_DEVICE_CAP_DATA = 1u << 4,
 } berth_device_caps;
 
 typedef struct berth_device berth_device;
@@ -117,7 +120,7 @@ struct berth_device {
     const berth_kernel* kernels;
     const berth_host* host; ///< borrowed
     berth_team* team;       ///< CPU-like devices: threads for kernels; may be NULL
-    const char* name;       ///< "cpu", "sim", "cuda"
+    const char* name;       ///< "cpu", "sim", "dry", "cuda"
     berth_device_kind kind;
     uint64_t granule_bytes;
     struct berth_order_check* order_check; ///< BERTH_CHECK_ORDER (order_check.h); NULL: none
@@ -167,6 +170,17 @@ BERTH_NODISCARD berth_status berth_stream_drain(berth_stream* stream);
 /// True if the host may use the device's memory where it lies, and the device the host's.
 static inline bool berth_device_has_host_access(const berth_device* device) {
     return (device->ops->caps & BERTH_DEVICE_CAP_HOST_ACCESS) != 0;
+}
+
+/// True if work of the device gives results (BERTH_DEVICE_CAP_DATA).
+static inline bool berth_device_has_data(const berth_device* device) {
+    return (device->ops->caps & BERTH_DEVICE_CAP_DATA) != 0;
+}
+
+/// True if ops take operands where they lie in the host's memory; a device without data never comes
+/// to them.
+static inline bool berth_device_takes_host_memory(const berth_device* device) {
+    return berth_device_has_host_access(device) || !berth_device_has_data(device);
 }
 
 static inline bool berth_device_is_async(const berth_device* device) {

@@ -241,10 +241,11 @@ static inline berth_status infer(berth_context* context, op_state* state) {
     BERTH_TRY(load_operands(context, state));
     BERTH_TRY(check_moves(state));
     BERTH_TRY(desc->infer(&state->call));
-    if (desc->check_data != NULL && !berth_device_is_async(context->home.stream->device))
+    const berth_device* device = context->home.stream->device;
+    if (desc->check_data != NULL && !berth_device_is_async(device) &&
+        berth_device_has_host_access(device))
         BERTH_TRY(desc->check_data(&state->call));
-    const bool counts =
-        berth_op_kernel_for(desc->counters, context->home.stream->device->kind) != NULL;
+    const bool counts = berth_op_kernel_for(desc->counters, device->kind) != NULL;
     state->counted = counts ? find_counted(&state->call) : 0;
     return state->counted != 0 ? BERTH_OK : lay_out(state);
 }

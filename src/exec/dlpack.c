@@ -76,7 +76,7 @@ static berth_status describe(const berth_context* context,
                           tensor->device.device_id,
                           (int)tensor->device.device_type,
                           (int)kDLCPU);
-    if (!berth_device_has_host_access(context->home.stream->device))
+    if (!berth_device_takes_host_memory(context->home.stream->device))
         return berth_fail(BERTH_ERR_UNSUPPORTED, "the device cannot use the host's memory");
     BERTH_TRY(import_type(tensor->dtype, &out->dtype));
     const uintptr_t at = (uintptr_t)tensor->data;

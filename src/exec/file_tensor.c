@@ -40,7 +40,7 @@ berth_tensor* berth_file_tensor(berth_context* context,
     const bool is_aligned = (uintptr_t)data % berth_dtype_info_of(dtype)->block_bytes == 0;
     berth_tensor* tensor = NULL;
     berth_status status;
-    if (is_aligned && berth_device_has_host_access(context->home.stream->device)) {
+    if (is_aligned && berth_device_takes_host_memory(context->home.stream->device)) {
         const berth_foreign elements = {
             .data = data,
             .limit_bytes = map->size - offset,

@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "berth/memory.h"
 #include "device/cpu/cpu_device.h"
+#include "device/cpu/cpu_system.h"
+#include "device/dry/dry_device.h"
 #include "device/order_check.h"
 #include "device/sim/sim_device.h"
 #include "exec/alarm.h"
@@ -47,27 +49,49 @@ static void libc_free(void* self, void* block, size_t size) {
 
 static const berth_pool_bypass libc_bypass = {.alloc = libc_alloc, .free = libc_free};
 
-static berth_status create_device(berth_runtime* runtime, const berth_options* options) {
-    if (berth_options_word(options, BERTH_OPTION_DEVICE) == BERTH_DEVICE_WORD_SIM) {
-        const berth_sim_options sim = {0};
-        return berth_sim_device_create(runtime->host, &sim, &runtime->device);
-    }
-    uint64_t threads = berth_options_u64(options, BERTH_OPTION_THREADS);
-    if (threads == 0) {
-        const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = cores > 0 ? (uint64_t)cores : 1;
-    }
+static uint32_t count_threads(const berth_options* options) {
+    const uint64_t threads = berth_options_u64(options, BERTH_OPTION_THREADS);
+    if (threads > 0) return (uint32_t)threads;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 ? (uint32_t)cores : 1;
+}
+
+/// As much memory as is asked for, and no less than the machine has, which per cent are of.
+static berth_status create_dry_device(berth_runtime* runtime, const berth_options* options) {
+    uint64_t total, available;
+    BERTH_TRY(berth_cpu_query_memory(NULL, &total, &available));
+    const uint64_t wanted = berth_options_bytes(options, BERTH_OPTION_MEMORY, total);
+    const berth_dry_options dry = {
+        .capacity_bytes = wanted != BERTH_OPTION_UNLIMITED && wanted > total ? wanted : total,
+        .threads = count_threads(options),
+    };
+    return berth_dry_device_create(runtime->host, &dry, &runtime->device);
+}
+
+static berth_status create_cpu_device(berth_runtime* runtime, const berth_options* options) {
     berth_numa_choice numa;
     const berth_status status =
         berth_numa_parse(berth_options_text(options, BERTH_OPTION_NUMA), &numa);
     if (status != BERTH_OK) return berth_fail_prefix(status, "BERTH_NUMA");
     const berth_cpu_options cpu = {
-        .threads = (uint32_t)threads,
+        .threads = count_threads(options),
         .huge = (berth_huge_pages)berth_options_word(options, BERTH_OPTION_HUGE),
         .numa = numa,
     };
     runtime->needs_huge_reserve = cpu.huge == BERTH_HUGE_HUGETLB;
     return berth_cpu_device_create(runtime->host, &cpu, &runtime->device);
+}
+
+static berth_status create_device(berth_runtime* runtime, const berth_options* options) {
+    switch ((berth_option_device)berth_options_word(options, BERTH_OPTION_DEVICE)) {
+    case BERTH_DEVICE_WORD_SIM:
+        return berth_sim_device_create(runtime->host, &(berth_sim_options){0}, &runtime->device);
+    case BERTH_DEVICE_WORD_DRY:
+        return create_dry_device(runtime, options);
+    case BERTH_DEVICE_WORD_CPU:
+        break;
+    }
+    return create_cpu_device(runtime, options);
 }
 
 static void read_options(berth_runtime* runtime, const berth_options* options) {

@@ -101,7 +101,7 @@ static berth_status read_locked(berth_tensor* tensor, int64_t first, int64_t cou
     berth_stream* stream = tensor->storage->home->stream;
     const uint64_t item = berth_dtype_info_of((berth_dtype)tensor->dtype)->block_bytes;
     if (count == 0) return BERTH_OK;
-    if (tensor->is_dense) {
+    if (tensor->is_dense || !berth_device_has_data(stream->device)) {
         BERTH_TRY(berth_stream_copy(stream,
                                     buffer,
                                     berth_tensor_data(tensor) + (uint64_t)first * item,
@@ -109,7 +109,7 @@ static berth_status read_locked(berth_tensor* tensor, int64_t first, int64_t cou
                                     BERTH_COPY_DEVICE_TO_HOST));
         return berth_stream_drain(stream);
     }
-    if (!berth_device_has_host_access(tensor->storage->home->stream->device))
+    if (!berth_device_has_host_access(stream->device))
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "the tensor is not contiguous: read berth_contiguous() of it");
     BERTH_TRY(berth_stream_synchronize(stream));

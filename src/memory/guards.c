@@ -56,6 +56,7 @@ berth_guard_damage berth_guards_look(const berth_guards* guards,
                                      bool is_large) {
     unsigned char seen[BERTH_GUARD_LINE_BYTES];
     berth_guard_damage damage = {0};
+    if (!berth_device_has_data(guards->stream->device)) return damage; // nobody can write there
     const uint64_t bytes = line_bytes(size, is_large);
     const berth_status copied =
         berth_stream_copy(guards->stream, seen, data + size, bytes, BERTH_COPY_DEVICE_TO_HOST);

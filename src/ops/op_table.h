@@ -16,7 +16,8 @@ extern const berth_op_desc berth_op_table[BERTH_OP_COUNT];
 /// What an op's `kernels` or `counters` have for a kind of device; NULL if nothing.
 static inline berth_kernel berth_op_kernel_for(const berth_kernel* kernels,
                                                berth_device_kind kind) {
-    if (kernels[kind] == NULL && kind == BERTH_DEVICE_SIM) return kernels[BERTH_DEVICE_CPU];
+    const bool borrows = kind == BERTH_DEVICE_SIM || kind == BERTH_DEVICE_DRY;
+    if (kernels[kind] == NULL && borrows) return kernels[BERTH_DEVICE_CPU];
     return kernels[kind];
 }
 

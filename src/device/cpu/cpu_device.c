@@ -8,16 +8,12 @@
 #include "device/cpu/cpu_memory.h"
 #include "device/cpu/cpu_system.h"
 #include "device/cpu/cpu_team.h"
+#include "device/sync_stream.h"
 
 typedef struct cpu_device {
     berth_device device;
     berth_cpu_memory memory;
 } cpu_device;
-
-typedef struct cpu_stream {
-    berth_stream stream;
-    uint64_t tickets;
-} cpu_stream;
 
 static cpu_device* cpu_device_of(berth_device* device) { return (cpu_device*)device; }
 
@@ -58,18 +54,6 @@ static berth_status remap(berth_device* self,
         &cpu_device_of(self)->memory, from_space, from, to_space, to, size);
 }
 
-static berth_status stream_create(berth_device* self, berth_stream** out_stream) {
-    cpu_stream* made = berth_host_calloc(self->host, 1, sizeof *made);
-    if (made == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for a stream");
-    made->stream.device = self;
-    *out_stream = &made->stream;
-    return BERTH_OK;
-}
-
-static void stream_destroy(berth_device* self, berth_stream* stream) {
-    berth_host_free(self->host, stream);
-}
-
 static berth_status launch(berth_device* self,
                            berth_stream* stream,
                            berth_kernel kernel,
@@ -95,37 +79,6 @@ static berth_status copy(berth_device* self,
     return BERTH_OK;
 }
 
-static berth_status record(berth_device* self, berth_stream* stream, uint64_t* out_ticket) {
-    (void)self;
-    *out_ticket = ++((cpu_stream*)stream)->tickets;
-    return BERTH_OK;
-}
-
-static bool query(berth_device* self, berth_stream* stream, uint64_t ticket) {
-    (void)self;
-    (void)stream;
-    (void)ticket;
-    return true;
-}
-
-static berth_status wait(berth_device* self, berth_stream* stream, uint64_t ticket) {
-    (void)self;
-    (void)stream;
-    (void)ticket;
-    return BERTH_OK;
-}
-
-static berth_status wait_stream(berth_device* self,
-                                berth_stream* stream,
-                                berth_stream* other,
-                                uint64_t ticket) {
-    (void)self;
-    (void)stream;
-    (void)other;
-    (void)ticket;
-    return BERTH_OK;
-}
-
 static berth_status pin(berth_device* self, uint64_t size, void** out_data) {
     return berth_cpu_pin(&cpu_device_of(self)->memory, size, out_data);
 }
@@ -141,7 +94,8 @@ void berth_cpu_device_visit_spaces(berth_device* device, berth_cpu_visit visit, 
 
 static const berth_device_ops cpu_ops = {
     .abi_version = BERTH_DEVICE_ABI_VERSION,
-    .caps = BERTH_DEVICE_CAP_REMAP | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_PIN,
+    .caps = BERTH_DEVICE_CAP_DATA | BERTH_DEVICE_CAP_REMAP | BERTH_DEVICE_CAP_HOST_ACCESS |
+            BERTH_DEVICE_CAP_PIN,
     .destroy = destroy,
     .query_memory = query_memory,
     .space_reserve = space_reserve,
@@ -149,14 +103,14 @@ static const berth_device_ops cpu_ops = {
     .map = map,
     .unmap = unmap,
     .remap = remap,
-    .stream_create = stream_create,
-    .stream_destroy = stream_destroy,
+    .stream_create = berth_sync_stream_create,
+    .stream_destroy = berth_sync_stream_destroy,
     .launch = launch,
     .copy = copy,
-    .record = record,
-    .query = query,
-    .wait = wait,
-    .wait_stream = wait_stream,
+    .record = berth_sync_stream_record,
+    .query = berth_sync_stream_query,
+    .wait = berth_sync_stream_wait,
+    .wait_stream = berth_sync_stream_wait_stream,
     .pin = pin,
     .unpin = unpin,
 };

@@ -10,21 +10,13 @@
 #include "base/error.h"
 #include "base/raw_memory.h"
 #include "device/cpu/cpu_device.h"
+#include "device/reserved_space.h"
 #include "device/sim/sim_internal.h"
 
 #define DEFAULT_CAPACITY (16ull << 20)
 #define DEFAULT_GRANULE (64ull << 10)
 #define MIN_GRANULE 4096u
 #define FRESH_BYTE 0xA5
-
-typedef struct sim_space {
-    berth_space space;
-    unsigned char* reserved; // what mmap returned; `space.base` is aligned inside it
-    size_t reserved_bytes;
-    bool mapped[]; // for each granule
-} sim_space;
-
-static sim_space* sim_space_of(berth_space* space) { return (sim_space*)space; }
 
 // --- Faults -------------------------------------------------------------------------------------
 
@@ -105,62 +97,16 @@ static berth_status end(sim_device* sim, berth_status status) {
     return status;
 }
 
-static berth_status reserve(berth_device* self, uint64_t size, berth_space** out_space) {
-    const uint64_t granule = self->granule_bytes;
-    uint64_t with_slack;
-    if (!berth_add_u64(size, granule, &with_slack) || with_slack > SIZE_MAX / 2)
-        return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
-                          "%llu bytes of addresses cannot be reserved",
-                          (unsigned long long)size);
-    sim_space* made = berth_host_calloc(self->host, 1, sizeof *made + size / granule);
-    if (made == NULL) return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for a space");
-    unsigned char* at = mmap(
-        NULL, (size_t)with_slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-        berth_host_free(self->host, made);
-        return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
-                          "%llu bytes of addresses cannot be reserved: %s",
-                          (unsigned long long)size,
-                          strerror(errno));
-    }
-    made->reserved = at;
-    made->reserved_bytes = (size_t)with_slack;
-    const uint64_t misaligned = (uintptr_t)at & (granule - 1);
-    made->space = (berth_space){
-        .device = self,
-        .base = at + (misaligned == 0 ? 0 : granule - misaligned),
-        .size_bytes = size,
-    };
-    *out_space = &made->space;
-    return BERTH_OK;
-}
-
 static berth_status space_reserve(berth_device* self, uint64_t size, berth_space** out_space) {
     sim_device* sim = sim_device_of(self);
     berth_status status = begin(sim, BERTH_SIM_RESERVE);
-    if (status == BERTH_OK) status = reserve(self, size, out_space);
+    if (status == BERTH_OK) status = berth_reserved_space_create(self, size, out_space);
     return end(sim, status);
 }
 
-static bool granules_are(
-    const berth_device* self, const sim_space* space, uint64_t offset, uint64_t size, bool mapped) {
-    const uint64_t granule = self->granule_bytes;
-    for (uint64_t i = offset / granule; i < (offset + size) / granule; i++) {
-        if (space->mapped[i] != mapped) return false;
-    }
-    return true;
-}
-
-static void mark_granules(
-    const berth_device* self, sim_space* space, uint64_t offset, uint64_t size, bool mapped) {
-    memset(space->mapped + offset / self->granule_bytes, mapped, size / self->granule_bytes);
-}
-
 static void space_release(berth_device* self, berth_space* space) {
-    sim_space* released = sim_space_of(space);
-    BERTH_CHECK(1, granules_are(self, released, 0, space->size_bytes, false));
-    (void)munmap(released->reserved, released->reserved_bytes);
-    berth_host_free(self->host, released);
+    (void)self;
+    berth_reserved_space_destroy(space);
 }
 
 static berth_status open_range(berth_space* space, uint64_t offset, uint64_t size) {
@@ -177,7 +123,7 @@ static berth_status map_granules(sim_device* sim,
                                  berth_space* space,
                                  uint64_t offset,
                                  uint64_t size) {
-    BERTH_CHECK(1, granules_are(&sim->device, sim_space_of(space), offset, size, false));
+    BERTH_CHECK(1, berth_reserved_space_is(space, offset, size, false));
     const uint64_t left = sim->capacity_bytes - sim->mapped_bytes;
     if (size > left)
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY,
@@ -186,7 +132,7 @@ static berth_status map_granules(sim_device* sim,
                           (unsigned long long)left);
     BERTH_TRY(open_range(space, offset, size));
     berth_raw_fill(space->base + offset, FRESH_BYTE, (size_t)size);
-    mark_granules(&sim->device, sim_space_of(space), offset, size, true);
+    berth_reserved_space_mark(space, offset, size, true);
     sim->mapped_bytes += size;
     return BERTH_OK;
 }
@@ -202,9 +148,9 @@ static berth_status unmap(berth_device* self, berth_space* space, uint64_t offse
     sim_device* sim = sim_device_of(self);
     const berth_status status = begin(sim, BERTH_SIM_UNMAP);
     if (status != BERTH_OK) return end(sim, status);
-    BERTH_CHECK(1, granules_are(self, sim_space_of(space), offset, size, true));
+    BERTH_CHECK(1, berth_reserved_space_is(space, offset, size, true));
     close_granules(space, offset, size);
-    mark_granules(self, sim_space_of(space), offset, size, false);
+    berth_reserved_space_mark(space, offset, size, false);
     sim->mapped_bytes -= size;
     return end(sim, BERTH_OK);
 }
@@ -219,12 +165,12 @@ static berth_status remap(berth_device* self,
     berth_status status = begin(sim, BERTH_SIM_REMAP);
     if (status == BERTH_OK) status = open_range(to_space, to, size);
     if (status != BERTH_OK) return end(sim, status);
-    BERTH_CHECK(1, granules_are(self, sim_space_of(from_space), from, size, true));
-    BERTH_CHECK(1, granules_are(self, sim_space_of(to_space), to, size, false));
+    BERTH_CHECK(1, berth_reserved_space_is(from_space, from, size, true));
+    BERTH_CHECK(1, berth_reserved_space_is(to_space, to, size, false));
     berth_raw_copy(to_space->base + to, from_space->base + from, (size_t)size);
     close_granules(from_space, from, size);
-    mark_granules(self, sim_space_of(from_space), from, size, false);
-    mark_granules(self, sim_space_of(to_space), to, size, true);
+    berth_reserved_space_mark(from_space, from, size, false);
+    berth_reserved_space_mark(to_space, to, size, true);
     return end(sim, BERTH_OK);
 }
 
@@ -274,13 +220,14 @@ static void destroy(berth_device* self) {
 
 static const berth_device_ops ops_without_remap = {
     COMMON_ENTRIES,
-    .caps = BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_PIN,
+    .caps = BERTH_DEVICE_CAP_DATA | BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS |
+            BERTH_DEVICE_CAP_PIN,
 };
 
 static const berth_device_ops ops_with_remap = {
     COMMON_ENTRIES,
-    .caps = BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_PIN |
-            BERTH_DEVICE_CAP_REMAP,
+    .caps = BERTH_DEVICE_CAP_DATA | BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS |
+            BERTH_DEVICE_CAP_PIN | BERTH_DEVICE_CAP_REMAP,
     .remap = remap,
 };
 
