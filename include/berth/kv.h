@@ -57,9 +57,10 @@ typedef struct berth_kv_layout {
     /// The least that a sequence takes: block_tokens of each layer's keys and values, rounded up to
     /// the alignment.
     uint64_t block_bytes;
-    uint64_t key_bytes;   ///< of a block, one layer
-    uint64_t value_bytes; ///< of a block, one layer
-    int64_t max_blocks;   ///< that fit into max_bytes
+    uint64_t key_bytes;     ///< of a block, one layer
+    uint64_t value_bytes;   ///< of a block, one layer
+    int64_t max_blocks;     ///< that fit into max_bytes
+    uint64_t granule_bytes; ///< unit in which memory is mapped, for blocks and all else
 } berth_kv_layout;
 
 /// Makes an empty cache in `context`. No memory of the device is taken before the first tokens.

@@ -26,24 +26,36 @@ berth_status llm_take_context_error(berth_context* context, llm_error* error) {
     return status;
 }
 
-/// The time now if it is asked for.
-static uint64_t start(const llm_run_options* options) {
-    return options->step_ns == NULL ? 0 : llm_now_ns();
-}
-
-static void add_since(const llm_run_options* options, uint64_t began) {
-    if (options->step_ns != NULL) *options->step_ns += llm_now_ns() - began;
+/// Adds what has passed since `*at` to a sum, and goes on from now.
+static void add_lap(uint64_t* at, uint64_t* sum) {
+    uint64_t now = llm_now_ns();
+    *sum += now - *at;
+    *at = now;
 }
 
 static berth_status begin(const llm_model* model,
                           const berth_kv_tables* tables,
-                          const llm_run_options* options) {
+                          llm_step_kind kind) {
     llm_step_shape shape;
     llm_step_sizes sizes = {tables->tokens, tables->sequences, tables->blocks};
-    uint64_t began = start(options);
-    llm_step_shape_init(&shape, options->kind, &sizes);
-    berth_status status = berth_step_begin(model->context, &shape.desc);
-    add_since(options, began);
+    llm_step_shape_init(&shape, kind, &sizes);
+    return berth_step_begin(model->context, &shape.desc);
+}
+
+/// The forward pass, up to its logits on the host. Errors stay the context's, unless reading fails.
+static berth_status compute(const llm_model* model,
+                            berth_kv_batch* batch,
+                            const llm_run_options* options,
+                            llm_error* error) {
+    bool all_logits = options->kind == LLM_STEP_SCORE;
+    berth_tensor* logits =
+        llm_model_forward(model, batch, all_logits, options->hook, options->hook_user);
+    if (logits == NULL) return BERTH_ERR_INTERNAL;
+    berth_status status = BERTH_OK;
+    if (options->logits != NULL)
+        status = berth_tensor_read(logits, options->logits, berth_tensor_bytes(logits));
+    if (status != BERTH_OK) llm_fail(error, status, "%s", berth_last_error());
+    berth_release(logits);
     return status;
 }
 
@@ -52,20 +64,24 @@ berth_status llm_model_run(const llm_model* model,
                            const llm_run_options* options,
                            llm_error* error) {
     berth_context* ctx = model->context;
-    if (begin(model, berth_kv_batch_tables(batch), options) != BERTH_OK)
+    llm_run_times unused;
+    llm_run_times* times = options->times == NULL ? &unused : options->times;
+    uint64_t at = llm_now_ns();
+    berth_status status = begin(model, berth_kv_batch_tables(batch), options->kind);
+    add_lap(&at, &times->step_ns);
+    if (status != BERTH_OK) {
+        (void)berth_kv_batch_end(batch, false);
         return llm_take_context_error(ctx, error);
-    bool all_logits = options->kind == LLM_STEP_SCORE;
-    berth_tensor* logits =
-        llm_model_forward(model, batch, all_logits, options->hook, options->hook_user);
-    berth_status status = BERTH_OK;
-    if (logits != NULL && options->logits != NULL)
-        status = berth_tensor_read(logits, options->logits, berth_tensor_bytes(logits));
-    if (status != BERTH_OK) llm_fail(error, status, "%s", berth_last_error());
-    bool has_failed = logits == NULL;
-    berth_release(logits);
-    uint64_t began = start(options);
-    // the error is taken after the step's end: a run with an error is not learned from
-    if (berth_step_end(ctx) != BERTH_OK) has_failed = true;
-    add_since(options, began);
-    return has_failed ? llm_take_context_error(ctx, error) : status;
+    }
+    status = compute(model, batch, options, error);
+    add_lap(&at, &times->ops_ns);
+    berth_status kept = berth_kv_batch_end(batch, status == BERTH_OK);
+    if (status == BERTH_OK && kept != BERTH_OK)
+        status = llm_fail(error, kept, "%s", berth_last_error());
+    add_lap(&at, &times->kv_ns);
+    // the context's error is taken after the step's end: a run with an error is not learned from
+    (void)!berth_step_end(ctx);
+    if (berth_context_error(ctx) != BERTH_OK) status = llm_take_context_error(ctx, error);
+    add_lap(&at, &times->step_ns);
+    return status;
 }

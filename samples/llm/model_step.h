@@ -35,17 +35,24 @@ typedef struct llm_step_shape {
 /// Fills in `shape`, whose `desc` is then what berth_step_begin() and berth_step_estimate() take.
 void llm_step_shape_init(llm_step_shape* shape, llm_step_kind kind, const llm_step_sizes* sizes);
 
-/// How a run of a batch is to be done. All zero: logits of the last tokens, no hook.
+/// Where the time of runs goes, in nanoseconds, added up.
+typedef struct llm_run_times {
+    uint64_t step_ns; ///< beginning and ending the step
+    uint64_t kv_ns;   ///< ending the batch
+    uint64_t ops_ns;  ///< the rest
+} llm_run_times;
+
+/// How a run of a batch is to be done. All zero but for the kind: logits are not read.
 typedef struct llm_run_options {
     llm_step_kind kind;
     llm_layer_hook hook; ///< called after each layer; may be NULL
     void* hook_user;
-    float* logits; ///< [S, vocab_tokens], or [T, ...] of LLM_STEP_SCORE; NULL: they are not read
-    /// Nanoseconds that beginning and ending the step took are added to it; NULL: not measured.
-    uint64_t* step_ns;
+    float* logits;        ///< [S, vocab_tokens], or [T, ...] of LLM_STEP_SCORE; NULL: not read
+    llm_run_times* times; ///< NULL: not measured
 } llm_run_options;
 
-/// Runs an open batch as one step; the caller ends the batch, with `keep` if this succeeded.
+/// Runs an open batch as one step, and ends the batch within it, so that nothing of it outlives the
+/// step: with its tokens kept if all went well.
 /// Errors: the context's, which is cleared; BERTH_ERR_OUT_OF_MEMORY if the step was refused, or if
 ///         memory was short in it. Nothing was added to the sequences.
 BERTH_NODISCARD berth_status llm_model_run(const llm_model* model,

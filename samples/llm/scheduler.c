@@ -280,6 +280,20 @@ static uint64_t most_bytes(llm_scheduler* s) {
     return s->most_bytes;
 }
 
+/// The most blocks that can ever be had beside a step of `step_bytes`.
+static uint64_t most_blocks(llm_scheduler* s, uint64_t step_bytes) {
+    uint64_t block_bytes = s->layout.block_bytes;
+    uint64_t most = most_bytes(s);
+    uint64_t blocks = most > step_bytes ? (most - step_bytes) / block_bytes : 0;
+    if (blocks > (uint64_t)s->layout.max_blocks) blocks = (uint64_t)s->layout.max_blocks;
+    berth_use_memory use;
+    berth_runtime* runtime = berth_context_runtime(s->model->context);
+    berth_status status = berth_runtime_query_quota(runtime, BERTH_MEMORY_KV, &use);
+    if (status == BERTH_OK && blocks > use.quota_bytes / block_bytes)
+        blocks = use.quota_bytes / block_bytes;
+    return blocks;
+}
+
 /// Whether the request can be had at all; writes what is in its way.
 static bool can_be_had(llm_scheduler* s, const llm_task* r) {
     uint64_t block_bytes = s->layout.block_bytes;
@@ -299,9 +313,7 @@ static bool can_be_had(llm_scheduler* s, const llm_task* r) {
     }
     llm_step_sizes sizes = {1, 1, r->need_blocks};
     uint64_t step = llm_scheduler_step_bytes(s, LLM_STEP_DECODE, &sizes);
-    uint64_t most = most_bytes(s);
-    uint64_t left = most > step ? (most - step) / block_bytes : 0;
-    if (left > (uint64_t)s->layout.max_blocks) left = (uint64_t)s->layout.max_blocks;
+    uint64_t left = most_blocks(s, step);
     if ((uint64_t)r->need_blocks <= left) return true;
     llm_fail(&s->error,
              BERTH_ERR_OUT_OF_MEMORY,

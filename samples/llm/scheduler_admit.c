@@ -57,12 +57,13 @@ void llm_scheduler_query_room(llm_scheduler* s) {
 }
 
 int64_t llm_scheduler_room_blocks(const llm_scheduler* s) {
-    const berth_kv_room* blocks = &s->room.blocks;
-    uint64_t bytes = s->room.bytes;
+    const berth_kv_room* room = &s->room.blocks;
+    int64_t mapped = room->ready_blocks + room->cached_blocks;
+    uint64_t bytes = s->room.bytes + (uint64_t)mapped * s->layout.block_bytes;
     uint64_t beside = bytes > s->recent_step_bytes ? bytes - s->recent_step_bytes : 0;
-    int64_t mappable = (int64_t)(beside / s->layout.block_bytes);
-    if (mappable > blocks->mappable_blocks) mappable = blocks->mappable_blocks;
-    return blocks->ready_blocks + blocks->cached_blocks + mappable;
+    int64_t blocks = (int64_t)(beside / s->layout.block_bytes);
+    int64_t most = mapped + room->mappable_blocks;
+    return blocks < most ? blocks : most;
 }
 
 // Tenants.
@@ -224,8 +225,10 @@ static void bring_back_one(llm_scheduler* s, llm_task* r) {
 void llm_scheduler_bring_back(llm_scheduler* s) {
     for (size_t tried = s->parked.count; tried > 0 && s->parked.count > 0; tried--) {
         llm_task* r = s->parked.items[0];
-        // room for all that it may come to need, and for a block of each that runs
+        // room for all that it may come to need, for a block of each that runs, and for more each
+        // time that it was parked, so that this ends
         int64_t needed = r->need_blocks + (int64_t)s->running.count;
+        if (!s->options.parks_always) needed += r->end.parks;
         if (s->running.count > 0 && needed > llm_scheduler_room_blocks(s)) return;
         bring_back_one(s, r);
         llm_scheduler_query_room(s);

@@ -33,6 +33,33 @@ static llm_estimate* slot_of(llm_scheduler* s, llm_step_kind kind, const llm_ste
     return &s->estimates[mix >> 55];
 }
 
+/// Bytes of whole granules.
+static uint64_t in_granules(const llm_scheduler* s, uint64_t bytes) {
+    uint64_t granule = s->layout.granule_bytes;
+    return (bytes + granule - 1) / granule * granule;
+}
+
+/// Asks Berth what a step of rounded sizes needs. False if it does not know.
+static bool ask_estimate(llm_scheduler* s,
+                         llm_step_kind kind,
+                         const llm_step_sizes* sizes,
+                         uint64_t* out_bytes) {
+    llm_step_shape shape;
+    llm_step_shape_init(&shape, kind, sizes);
+    berth_step_estimate_result result;
+    berth_status status = berth_step_estimate(s->model->context, &shape.desc, &result);
+    s->stats.estimates++;
+    uint64_t bytes = guess_bytes(s->model, sizes);
+    bool is_known = status == BERTH_OK && result.kind != BERTH_ESTIMATE_UNKNOWN;
+    // what was merely seen so far may be less than what comes
+    bool is_sure = is_known && result.kind != BERTH_ESTIMATE_OBSERVED;
+    if (is_sure || (is_known && result.bytes > bytes)) bytes = result.bytes;
+    *out_bytes = in_granules(s, bytes); // a frame: nothing outlives the step
+    // in the pool values lie less densely, and kernels have scratch that the guess does not know
+    if (!is_known) *out_bytes += s->layout.granule_bytes;
+    return is_known;
+}
+
 uint64_t llm_scheduler_step_bytes(llm_scheduler* s,
                                   llm_step_kind kind,
                                   const llm_step_sizes* exact) {
@@ -42,17 +69,9 @@ uint64_t llm_scheduler_step_bytes(llm_scheduler* s,
     if (slot->sizes.tokens == sizes.tokens && slot->kind == kind &&
         slot->sizes.sequences == sizes.sequences && slot->sizes.blocks == sizes.blocks)
         return slot->bytes;
-    llm_step_shape shape;
-    llm_step_shape_init(&shape, kind, &sizes);
-    berth_step_estimate_result result;
-    berth_status status = berth_step_estimate(s->model->context, &shape.desc, &result);
-    s->stats.estimates++;
-    uint64_t guess = guess_bytes(s->model, &sizes);
-    if (status != BERTH_OK || result.kind == BERTH_ESTIMATE_UNKNOWN) return guess;
-    // what was merely seen so far may be less than what comes
-    if (result.kind == BERTH_ESTIMATE_OBSERVED && result.bytes < guess) result.bytes = guess;
-    *slot = (llm_estimate){.kind = kind, .sizes = sizes, .bytes = result.bytes};
-    return result.bytes;
+    llm_estimate asked = {.kind = kind, .sizes = sizes};
+    if (ask_estimate(s, kind, &sizes, &asked.bytes)) *slot = asked;
+    return asked.bytes;
 }
 
 void llm_scheduler_forget_estimates(llm_scheduler* s) {
@@ -118,8 +137,8 @@ static bool fits(llm_scheduler* s, const llm_batch_plan* plan, int64_t spare) {
     if (mapped > room->mappable_blocks) mapped = room->mappable_blocks;
     int64_t evicted = rest > mapped ? rest - mapped : 0;
     uint64_t left = (uint64_t)(room->cached_blocks - evicted) * s->layout.block_bytes;
-    uint64_t need = llm_scheduler_step_bytes(s, kind_of(plan), &plan->sizes) + s->slack_bytes;
-    return (uint64_t)mapped * s->layout.block_bytes + need <= s->room.bytes + left;
+    uint64_t need = llm_scheduler_step_bytes(s, kind_of(plan), &plan->sizes);
+    return in_granules(s, (uint64_t)mapped * s->layout.block_bytes) + need <= s->room.bytes + left;
 }
 
 /// One token of each request that answers, the oldest first.

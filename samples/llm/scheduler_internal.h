@@ -93,9 +93,6 @@ struct llm_scheduler {
     llm_task** members;   ///< whose they are
     float* logits;        ///< [max_running, vocab_tokens]
     llm_free_room room;
-    /// What steps need beyond what Berth says, as memory is mapped in granules; learned from
-    /// refusals.
-    uint64_t slack_bytes;
     int64_t token_cap;          ///< most tokens of a step whose need is not known, after refusals
     uint64_t recent_step_bytes; ///< that steps needed of late
     bool gate_is_shut;          ///< a request that is taken up waits for room to begin
@@ -135,7 +132,7 @@ void llm_scheduler_leave_tenant(llm_scheduler* s, const llm_task* r);
 
 // scheduler_batch.c
 
-/// What Berth says a step needs, or a rough bound while it does not know.
+/// What Berth says a step needs, or a rough bound while it does not know, in granules.
 uint64_t llm_scheduler_step_bytes(llm_scheduler* s,
                                   llm_step_kind kind,
                                   const llm_step_sizes* sizes);

@@ -5,18 +5,16 @@
 #include "scheduler_internal.h"
 
 enum {
-    MOST_ALONE = 3,        // steps in a row that may be refused to a request that goes alone
-    ESTIMATE_STEPS = 256,  // steps after which Berth is asked again
-    LEAST_SLACK = 1 << 15, // bytes, after a first refusal
-    COST_TOKENS = 16,      // least tokens of a step whose time says what a token costs
+    MOST_ALONE = 3,       // steps in a row that may be refused to a request that goes alone
+    ESTIMATE_STEPS = 256, // steps after which Berth is asked again
+    COST_TOKENS = 16,     // least tokens of a step whose time says what a token costs
 };
 
-/// Times of one step, as nanoseconds.
+/// Times of one step, in nanoseconds.
 typedef struct step_times {
-    uint64_t kv;
-    uint64_t step;
-    uint64_t model; ///< ops, and the wait for logits
-    uint64_t given; ///< sampling and callbacks
+    llm_run_times run;
+    uint64_t kv_ns;    ///< beginning batches
+    uint64_t given_ns; ///< sampling and callbacks
 } step_times;
 
 /// Runs a planned step.
@@ -24,30 +22,18 @@ static berth_status run_batch(llm_scheduler* s, const llm_batch_plan* plan, step
     uint64_t began = llm_now_ns();
     berth_kv_batch* batch;
     berth_status status = berth_kv_batch_begin(s->cache, s->parts, plan->parts, &batch);
-    uint64_t found = llm_now_ns();
-    times->kv += found - began;
+    times->kv_ns += llm_now_ns() - began;
     if (status != BERTH_OK) return llm_fail(&s->error, status, "%s", berth_last_error());
-    uint64_t step_ns = 0;
     llm_run_options options = {.kind = plan->has_prompt ? LLM_STEP_PREFILL : LLM_STEP_DECODE,
                                .logits = s->logits,
-                               .step_ns = &step_ns};
-    status = llm_model_run(s->model, batch, &options, &s->error);
-    uint64_t ran = llm_now_ns();
-    berth_status end = berth_kv_batch_end(batch, status == BERTH_OK);
-    if (status == BERTH_OK && end != BERTH_OK)
-        status = llm_fail(&s->error, end, "%s", berth_last_error());
-    times->step += step_ns;
-    times->model += ran - found - step_ns;
-    times->kv += llm_now_ns() - ran;
-    return status;
+                               .times = &times->run};
+    return llm_model_run(s->model, batch, &options, &s->error);
 }
 
 /// Notes that not all was to be had: what was believed of steps is asked anew.
 static void learn_from_refusal(llm_scheduler* s, const llm_batch_plan* plan) {
     s->stats.step_refusals++;
     llm_scheduler_forget_estimates(s);
-    uint64_t slack = s->slack_bytes == 0 ? LEAST_SLACK : 2 * s->slack_bytes;
-    if (slack <= s->most_bytes / 4) s->slack_bytes = slack;
     s->token_cap = plan->sizes.tokens / 2;
     if (s->token_cap < s->options.max_running) s->token_cap = s->options.max_running;
     llm_scheduler_query_room(s);
@@ -152,10 +138,7 @@ static void give_tokens(llm_scheduler* s, const llm_batch_plan* plan) {
 /// Learns from a step that ran.
 static void learn_from_run(llm_scheduler* s, const llm_batch_plan* plan, uint64_t ns) {
     if (s->token_cap < s->options.step_tokens) s->token_cap *= 2;
-    if (s->stats.steps % ESTIMATE_STEPS == 0) {
-        llm_scheduler_forget_estimates(s);
-        s->slack_bytes -= s->slack_bytes / 8;
-    }
+    if (s->stats.steps % ESTIMATE_STEPS == 0) llm_scheduler_forget_estimates(s);
     uint64_t bytes = llm_scheduler_step_bytes(
         s, plan->has_prompt ? LLM_STEP_PREFILL : LLM_STEP_DECODE, &plan->sizes);
     uint64_t faded = s->recent_step_bytes - s->recent_step_bytes / 64;
@@ -182,17 +165,18 @@ static berth_status run_step(llm_scheduler* s, llm_step_summary* summary, step_t
     learn_from_run(s, &plan, s->options.now(s->options.user) - before);
     uint64_t began = llm_now_ns();
     give_tokens(s, &plan);
-    times->given += llm_now_ns() - began;
+    times->given_ns += llm_now_ns() - began;
     return BERTH_OK;
 }
 
 static void add_times(llm_scheduler* s, const step_times* times, uint64_t whole) {
     llm_scheduler_stats* stats = &s->stats;
     stats->whole_ns += whole;
-    stats->kv_ns += times->kv;
-    stats->step_ns += times->step;
-    stats->given_ns += times->given;
-    stats->scheduler_ns += whole - times->kv - times->step - times->model - times->given;
+    stats->kv_ns += times->kv_ns + times->run.kv_ns;
+    stats->step_ns += times->run.step_ns;
+    stats->given_ns += times->given_ns;
+    stats->scheduler_ns += whole - times->kv_ns - times->given_ns - times->run.kv_ns -
+                           times->run.step_ns - times->run.ops_ns;
 }
 
 /// Chooses who runs, and runs one step of them.

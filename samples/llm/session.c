@@ -125,11 +125,7 @@ static berth_status run_step(llm_session* session,
                                .hook = session->options.hook,
                                .hook_user = session->options.hook_user,
                                .logits = out_logits};
-    status = llm_model_run(session->model, batch, &options, error);
-    berth_status end = berth_kv_batch_end(batch, status == BERTH_OK);
-    if (status == BERTH_OK && end != BERTH_OK)
-        status = llm_fail(error, end, "%s", berth_last_error());
-    return status;
+    return llm_model_run(session->model, batch, &options, error);
 }
 
 /// Finds the counters that Berth keeps of a kind of step; all zero if it has not seen it.

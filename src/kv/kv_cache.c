@@ -164,6 +164,7 @@ static berth_status set_up(berth_kv_cache* cache) {
     BERTH_TRY(berth_kv_blocks_init(
         &cache->blocks, &context->home, account, cache->layout.block_bytes, most));
     cache->layout.max_blocks = cache->blocks.most;
+    cache->layout.granule_bytes = cache->blocks.granule_bytes;
     if (cache->blocks.most == 0)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
                           "one block of the KV cache has %" PRIu64 " bytes, of which there may be "

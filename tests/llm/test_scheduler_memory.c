@@ -168,13 +168,13 @@ static void requests_that_come_and_go_at_random_get_the_right_tokens(void** stat
     server_close(&s);
 }
 
-static void what_can_never_be_had_is_refused_at_once_with_both_numbers(void** state) {
-    (void)state;
+/// Memory for 512 tokens: 513 are refused, 512 are answered.
+static void assert_limit_is_told(const server_options* options) {
     llm_random_spec spec = wide_spec();
     spec.context = 4096;
     random_file file = random_file_open(&spec);
     server s;
-    server_open(&s, file.gguf, &(server_options){.kv_bytes = KV_BYTES});
+    server_open(&s, file.gguf, options);
     chat c = {.prompt_count = 500, .max_tokens = 14}; // 513 are fed
     server_submit(&s, &c);
     assert_int_equal(c.ends, 1);
@@ -189,6 +189,48 @@ static void what_can_never_be_had_is_refused_at_once_with_both_numbers(void** st
     assert_int_equal(c.end.reason, LLM_END_LIMIT);
     server_close(&s);
     random_file_close(&file);
+}
+
+static void what_can_never_be_had_is_refused_at_once_with_both_numbers(void** state) {
+    (void)state;
+    static const berth_option_setting quota = {"kv_quota", "2M"};
+    assert_limit_is_told(&(server_options){.kv_bytes = KV_BYTES});
+    assert_limit_is_told(&(server_options){.settings = &quota, .setting_count = 1});
+}
+
+/// The longest prompt that is taken is answered, whatever the memory.
+static void assert_what_is_taken_is_answered(const char* device, const char* memory) {
+    llm_random_spec spec = wide_spec();
+    spec.context = 4096;
+    random_file file = random_file_open(&spec);
+    const berth_option_setting settings[] = {{"device", device}, {"memory", memory}};
+    server s;
+    server_open(&s, file.gguf, &(server_options){.settings = settings, .setting_count = 2});
+    static int32_t prompt[4000];
+    make_prompt(3, (int64_t)s.model->params.vocab_tokens, prompt, 4000);
+    for (int round = 0; round < 2; round++) {
+        chat c = {.max_tokens = 2};
+        llm_request request = chat_request(&c);
+        request.prompt = prompt;
+        for (c.prompt_count = 4000; c.id == 0; c.prompt_count -= c.id == 0 ? 16 : 0) {
+            request.prompt_count = c.prompt_count;
+            c.ends = 0;
+            server_ask(&s, &request);
+        }
+        print_message("%s %s: %d tokens\n", device, memory, (int)c.prompt_count);
+        server_run(&s);
+        if (c.end.reason != LLM_END_LIMIT) fail_msg("%s: %s", memory, c.text);
+    }
+    server_close(&s);
+    random_file_close(&file);
+}
+
+static void what_is_taken_is_answered(void** state) {
+    (void)state;
+    assert_what_is_taken_is_answered("cpu", "6M");
+    assert_what_is_taken_is_answered("cpu", "11M");
+    assert_what_is_taken_is_answered("sim", "2M");
+    assert_what_is_taken_is_answered("sim", "3M");
 }
 
 /// Many long chats on `megabytes` for blocks, frames and everything else.
@@ -353,6 +395,7 @@ int main(void) {
         cmocka_unit_test(options_of_memory_change_no_token_where_it_is_short),
         cmocka_unit_test(requests_that_come_and_go_at_random_get_the_right_tokens),
         cmocka_unit_test(what_can_never_be_had_is_refused_at_once_with_both_numbers),
+        cmocka_unit_test(what_is_taken_is_answered),
         cmocka_unit_test(one_budget_for_blocks_and_steps_is_kept),
         cmocka_unit_test(every_failing_allocation_of_the_sample_is_an_end_or_an_error),
         cmocka_unit_test(failing_host_memory_below_ends_requests_and_loses_nothing),
