@@ -42,19 +42,47 @@ static berth_status begin(const llm_model* model,
     return berth_step_begin(model->context, &shape.desc);
 }
 
-/// The forward pass, up to its logits on the host. Errors stay the context's, unless reading fails.
+/// Shows logits where the host cannot reach the device's memory.
+static berth_status show_copy(berth_tensor* logits, const llm_run_options* options) {
+    uint64_t bytes = berth_tensor_bytes(logits);
+    float* copy = llm_alloc(1, bytes);
+    if (copy == NULL) return BERTH_ERR_OUT_OF_MEMORY;
+    berth_status status = berth_tensor_read(logits, copy, bytes);
+    if (status == BERTH_OK) options->on_logits(options->logits_user, copy);
+    llm_free(copy);
+    return status;
+}
+
+/// Shows logits where they are.
+static berth_status show_logits(berth_tensor* logits,
+                                const llm_run_options* options,
+                                llm_run_times* times,
+                                llm_error* error) {
+    void* data;
+    berth_status status = berth_tensor_map(logits, &data);
+    if (status == BERTH_OK) {
+        uint64_t began = llm_now_ns();
+        options->on_logits(options->logits_user, data);
+        times->logits_ns += llm_now_ns() - began;
+        berth_tensor_unmap(logits);
+    } else if (status == BERTH_ERR_UNSUPPORTED) {
+        status = show_copy(logits, options);
+    }
+    return status == BERTH_OK ? BERTH_OK : llm_fail(error, status, "%s", berth_last_error());
+}
+
+/// The forward pass, until its logits have been seen. Errors of ops stay the context's.
 static berth_status compute(const llm_model* model,
                             berth_kv_batch* batch,
                             const llm_run_options* options,
+                            llm_run_times* times,
                             llm_error* error) {
     bool all_logits = options->kind == LLM_STEP_SCORE;
     berth_tensor* logits =
         llm_model_forward(model, batch, all_logits, options->hook, options->hook_user);
     if (logits == NULL) return BERTH_ERR_INTERNAL;
     berth_status status = BERTH_OK;
-    if (options->logits != NULL)
-        status = berth_tensor_read(logits, options->logits, berth_tensor_bytes(logits));
-    if (status != BERTH_OK) llm_fail(error, status, "%s", berth_last_error());
+    if (options->on_logits != NULL) status = show_logits(logits, options, times, error);
     berth_release(logits);
     return status;
 }
@@ -64,7 +92,7 @@ berth_status llm_model_run(const llm_model* model,
                            const llm_run_options* options,
                            llm_error* error) {
     berth_context* ctx = model->context;
-    llm_run_times unused;
+    llm_run_times unused = {0};
     llm_run_times* times = options->times == NULL ? &unused : options->times;
     uint64_t at = llm_now_ns();
     berth_status status = begin(model, berth_kv_batch_tables(batch), options->kind);
@@ -73,8 +101,10 @@ berth_status llm_model_run(const llm_model* model,
         (void)berth_kv_batch_end(batch, false);
         return llm_take_context_error(ctx, error);
     }
-    status = compute(model, batch, options, error);
+    uint64_t logits_before = times->logits_ns;
+    status = compute(model, batch, options, times, error);
     add_lap(&at, &times->ops_ns);
+    times->ops_ns -= times->logits_ns - logits_before;
     berth_status kept = berth_kv_batch_end(batch, status == BERTH_OK);
     if (status == BERTH_OK && kept != BERTH_OK)
         status = llm_fail(error, kept, "%s", berth_last_error());

@@ -37,17 +37,23 @@ void llm_step_shape_init(llm_step_shape* shape, llm_step_kind kind, const llm_st
 
 /// Where the time of runs goes, in nanoseconds, added up.
 typedef struct llm_run_times {
-    uint64_t step_ns; ///< beginning and ending the step
-    uint64_t kv_ns;   ///< ending the batch
-    uint64_t ops_ns;  ///< the rest
+    uint64_t step_ns;   ///< beginning and ending the step
+    uint64_t kv_ns;     ///< ending the batch
+    uint64_t logits_ns; ///< on_logits
+    uint64_t ops_ns;    ///< the rest
 } llm_run_times;
+
+/// Gets the logits of a run, [S, vocab_tokens], or [T, ...] of LLM_STEP_SCORE, for this call,
+/// within the step. It runs no ops.
+typedef void (*llm_logits_callback)(void* user, const float* logits);
 
 /// How a run of a batch is to be done. All zero but for the kind: logits are not read.
 typedef struct llm_run_options {
     llm_step_kind kind;
     llm_layer_hook hook; ///< called after each layer; may be NULL
     void* hook_user;
-    float* logits;        ///< [S, vocab_tokens], or [T, ...] of LLM_STEP_SCORE; NULL: not read
+    llm_logits_callback on_logits; ///< NULL: they are not read
+    void* logits_user;
     llm_run_times* times; ///< NULL: not measured
 } llm_run_options;
 

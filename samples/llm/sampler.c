@@ -121,7 +121,7 @@ llm_sampler_options llm_sampler_options_default(void) {
     return (llm_sampler_options){.temperature = 0, .top_k = 0, .top_p = 1, .seed = 0};
 }
 
-static berth_status check_options(const llm_sampler_options* options, llm_error* error) {
+berth_status llm_sampler_check(const llm_sampler_options* options, llm_error* error) {
     if (!(options->temperature >= 0) || isinf(options->temperature))
         return llm_fail(error,
                         BERTH_ERR_INVALID_ARGUMENT,
@@ -143,7 +143,7 @@ berth_status llm_sampler_create(const llm_sampler_options* options,
                                 llm_sampler** out_sampler,
                                 llm_error* error) {
     *out_sampler = NULL;
-    berth_status status = check_options(options, error);
+    berth_status status = llm_sampler_check(options, error);
     if (status != BERTH_OK) return status;
     llm_sampler* sampler = llm_alloc_zeroed(1, sizeof *sampler);
     if (sampler == NULL) return llm_fail_memory(error, "a sampler");
@@ -187,4 +187,19 @@ int32_t llm_sampler_pick(llm_sampler* sampler, const float* logits) {
         chosen = sampler->kept[i].id;
     }
     return chosen;
+}
+
+int32_t llm_sampler_pick_as(llm_sampler* sampler,
+                            const llm_sampler_options* options,
+                            uint64_t* random_state,
+                            const float* logits) {
+    const llm_sampler_options own = sampler->options;
+    const uint64_t own_state = sampler->random_state;
+    sampler->options = *options;
+    sampler->random_state = *random_state;
+    int32_t id = llm_sampler_pick(sampler, logits);
+    *random_state = sampler->random_state;
+    sampler->options = own;
+    sampler->random_state = own_state;
+    return id;
 }

@@ -30,9 +30,21 @@ BERTH_NODISCARD berth_status llm_sampler_create(const llm_sampler_options* optio
 /// Frees the sampler; NULL is allowed.
 void llm_sampler_destroy(llm_sampler* sampler);
 
+/// Checks options as llm_sampler_create() does, without making anything.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT names the option out of range.
+BERTH_NODISCARD berth_status llm_sampler_check(const llm_sampler_options* options,
+                                               llm_error* error);
+
 /// Chooses a token from `logits`, one for each token. Of equal logits the lower id comes first.
 /// Logits that are no number are never chosen; when none is left the result is -1.
 /// Cost: O(tokens), plus O(log tokens) for each token that top_k and top_p keep.
 int32_t llm_sampler_pick(llm_sampler* sampler, const float* logits);
+
+/// Chooses as a sampler of its own would, of which only `options` and `*random_state` are kept
+/// apart: the latter begins as options->seed. So one sampler's room serves many answers.
+int32_t llm_sampler_pick_as(llm_sampler* sampler,
+                            const llm_sampler_options* options,
+                            uint64_t* random_state,
+                            const float* logits);
 
 #endif // BERTH_SAMPLES_LLM_SAMPLER_H

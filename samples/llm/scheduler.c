@@ -75,17 +75,23 @@ static berth_status take_options(llm_scheduler* s, const llm_scheduler_options* 
 
 static berth_status make_tables(llm_scheduler* s) {
     size_t most = (size_t)s->options.max_running;
-    size_t vocab = (size_t)s->model->params.vocab_tokens;
     s->running.items = llm_alloc(most, sizeof(llm_task*));
     s->parked.items = llm_alloc(most, sizeof(llm_task*));
     s->tenants = llm_alloc(most, sizeof *s->tenants);
     s->parts = llm_alloc(most, sizeof *s->parts);
     s->members = llm_alloc(most, sizeof(llm_task*));
-    if (s->options.token_of == NULL) s->logits = llm_alloc(most * vocab, sizeof(float));
-    bool has_logits = s->logits != NULL || s->options.token_of != NULL;
+    s->chosen = llm_alloc(most, sizeof *s->chosen);
     bool is_whole = s->running.items != NULL && s->parked.items != NULL && s->tenants != NULL &&
-                    s->parts != NULL && s->members != NULL && has_logits;
+                    s->parts != NULL && s->members != NULL && s->chosen != NULL;
     return is_whole ? BERTH_OK : llm_fail_memory(&s->error, "a scheduler's tables");
+}
+
+/// The sampler whose room all requests use.
+static berth_status open_sampler(llm_scheduler* s) {
+    if (s->options.token_of != NULL) return BERTH_OK;
+    llm_sampler_options options = llm_sampler_options_default();
+    size_t vocab = (size_t)s->model->params.vocab_tokens;
+    return llm_sampler_create(&options, vocab, &s->sampler, &s->error);
 }
 
 static berth_status open_cache(llm_scheduler* s, const berth_kv_options* kv) {
@@ -108,6 +114,7 @@ berth_status llm_scheduler_create(const llm_model* model,
     s->token_cap = INT64_MAX;
     berth_status status = take_options(s, options);
     if (status == BERTH_OK) status = make_tables(s);
+    if (status == BERTH_OK) status = open_sampler(s);
     if (status == BERTH_OK) status = open_cache(s, kv);
     if (status != BERTH_OK) {
         llm_fail(error, status, "%s", s->error.text);
@@ -138,7 +145,6 @@ void llm_scheduler_finish(
     llm_scheduler* s, llm_task* r, llm_end_reason reason, berth_status status, const char* text) {
     // memory is free before the caller hears of it
     berth_kv_sequence_release(r->sequence);
-    llm_sampler_destroy(r->sampler);
     if (r->is_cancelled) s->cancelled--;
     count_end(s, reason);
     r->end.reason = reason;
@@ -208,7 +214,8 @@ void llm_scheduler_destroy(llm_scheduler* s) {
     llm_free(s->tenants);
     llm_free(s->parts);
     llm_free(s->members);
-    llm_free(s->logits);
+    llm_free(s->chosen);
+    llm_sampler_destroy(s->sampler);
     llm_free(s);
 }
 
@@ -229,6 +236,7 @@ static berth_status check_request(const llm_scheduler* s,
         status = check_range("key_bytes", (int64_t)asked->key_bytes, 0, KEY_BYTES, error);
     if (status == BERTH_OK && asked->key_bytes > 0 && asked->key == NULL)
         status = llm_fail(error, BERTH_ERR_INVALID_ARGUMENT, "a request without its key");
+    if (status == BERTH_OK) status = llm_sampler_check(&asked->sampling, error);
     for (int64_t i = 0; i < asked->prompt_count && status == BERTH_OK; i++)
         if (asked->prompt[i] < 0 || asked->prompt[i] >= s->model->params.vocab_tokens)
             status = llm_fail(error,
@@ -253,6 +261,7 @@ static berth_status make_request(const llm_scheduler* s,
     int64_t fed = asked->prompt_count + asked->max_tokens - 1; // the last token is not fed
     *r = (llm_task){.tenant = asked->tenant,
                     .sampling = asked->sampling,
+                    .random_state = asked->sampling.seed,
                     .key_bytes = asked->key_bytes,
                     .is_private = asked->is_private,
                     .ignores_stop = asked->ignores_stop,

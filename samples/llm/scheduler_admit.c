@@ -120,14 +120,6 @@ static berth_status open_sequence(llm_scheduler* s, llm_task* r, int64_t* out_fo
     return BERTH_OK;
 }
 
-static berth_status open_request(llm_scheduler* s, llm_task* r) {
-    berth_status status = open_sequence(s, r, &r->end.cached_tokens);
-    if (status == BERTH_OK && s->options.token_of == NULL)
-        status = llm_sampler_create(
-            &r->sampling, (size_t)s->model->params.vocab_tokens, &r->sampler, &s->error);
-    return status;
-}
-
 /// The first request that waits and that its tenant's quota allows; the number of all if none.
 static size_t find_next(const llm_scheduler* s) {
     llm_task* const* items = s->queue.items + s->queue_head;
@@ -149,7 +141,7 @@ static int64_t count_pending(const llm_scheduler* s) {
 /// computed them.
 static void take_up_one(llm_scheduler* s, size_t at) {
     llm_task* r = llm_queue_take(s, at);
-    berth_status status = open_request(s, r);
+    berth_status status = open_sequence(s, r, &r->end.cached_tokens);
     r->end.admit_ns = s->options.now(s->options.user);
     r->has_advanced = true; // nothing is lost if it is parked
     tenant_enter(s, r);

@@ -25,7 +25,8 @@ typedef struct llm_task {
     int64_t fed;                 ///< of them, in the sequence
     int64_t most_fed;            ///< the most that ever were
     berth_kv_sequence* sequence; ///< NULL while it waits
-    llm_sampler* sampler;
+    uint64_t random_state;
+    uint64_t drawn_state; ///< random_state once the token that was chosen is given
     bool is_cancelled;
     bool has_started;  ///< has been in a step
     bool has_advanced; ///< has been in a step since it was brought back
@@ -91,7 +92,8 @@ struct llm_scheduler {
     size_t tenant_count;
     berth_kv_part* parts; ///< [max_running], of the step in the making
     llm_task** members;   ///< whose they are
-    float* logits;        ///< [max_running, vocab_tokens]
+    int32_t* chosen;      ///< [max_running], the next token of each part
+    llm_sampler* sampler; ///< lends its room; NULL with token_of
     llm_free_room room;
     int64_t token_cap;          ///< most tokens of a step whose need is not known, after refusals
     uint64_t recent_step_bytes; ///< that steps needed of late

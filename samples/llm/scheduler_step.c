@@ -17,6 +17,26 @@ typedef struct step_times {
     uint64_t given_ns; ///< sampling and callbacks
 } step_times;
 
+/// Whose logits a step shows.
+typedef struct chooser {
+    llm_scheduler* scheduler;
+    size_t parts;
+} chooser;
+
+/// Chooses the next token of each part that has come to the end of its tokens. It is given when the
+/// step has ended well, or chosen again.
+static void choose_tokens(void* user, const float* logits) {
+    const chooser* c = user;
+    llm_scheduler* s = c->scheduler;
+    for (size_t i = 0; i < c->parts; i++) {
+        llm_task* r = s->members[i];
+        if (llm_task_pending(r) != s->parts[i].count) continue;
+        const float* row = logits + i * (size_t)s->model->params.vocab_tokens;
+        r->drawn_state = r->random_state;
+        s->chosen[i] = llm_sampler_pick_as(s->sampler, &r->sampling, &r->drawn_state, row);
+    }
+}
+
 /// Runs a planned step.
 static berth_status run_batch(llm_scheduler* s, const llm_batch_plan* plan, step_times* times) {
     uint64_t began = llm_now_ns();
@@ -24,8 +44,10 @@ static berth_status run_batch(llm_scheduler* s, const llm_batch_plan* plan, step
     berth_status status = berth_kv_batch_begin(s->cache, s->parts, plan->parts, &batch);
     times->kv_ns += llm_now_ns() - began;
     if (status != BERTH_OK) return llm_fail(&s->error, status, "%s", berth_last_error());
+    chooser choosing = {s, plan->parts};
     llm_run_options options = {.kind = plan->has_prompt ? LLM_STEP_PREFILL : LLM_STEP_DECODE,
-                               .logits = s->logits,
+                               .on_logits = s->sampler == NULL ? NULL : choose_tokens,
+                               .logits_user = &choosing,
                                .times = &times->run};
     return llm_model_run(s->model, batch, &options, &s->error);
 }
@@ -100,16 +122,11 @@ static void count_step(llm_scheduler* s, const llm_batch_plan* plan, llm_step_su
     if (stats->batch_max < plan->parts) stats->batch_max = plan->parts;
 }
 
-/// Chooses the next token from the logits of part `at`.
-static int32_t choose(llm_scheduler* s, const llm_task* r, size_t at) {
-    int64_t index = r->count - r->prompt_count;
-    if (s->options.token_of != NULL) return s->options.token_of(s->options.user, r->id, index);
-    return llm_sampler_pick(r->sampler, s->logits + at * (size_t)s->model->params.vocab_tokens);
-}
-
 /// Gives the request its next token, with which it may end.
 static void give_token(llm_scheduler* s, llm_task* r, size_t at) {
-    int32_t id = choose(s, r, at);
+    int64_t index = r->count - r->prompt_count;
+    int32_t id =
+        s->sampler != NULL ? s->chosen[at] : s->options.token_of(s->options.user, r->id, index);
     const llm_tokenizer* tokenizer = r->ignores_stop ? NULL : s->options.tokenizer;
     if (id < 0 || id >= s->model->params.vocab_tokens) {
         llm_scheduler_end_running(
@@ -121,6 +138,7 @@ static void give_token(llm_scheduler* s, llm_task* r, size_t at) {
         return;
     }
     r->tokens[r->count++] = id;
+    r->random_state = r->drawn_state;
     s->stats.decoded_tokens++;
     if (r->end.first_token_ns == 0) r->end.first_token_ns = s->options.now(s->options.user);
     if (r->on_token != NULL && !r->on_token(r->user, r->id, id))
@@ -174,9 +192,9 @@ static void add_times(llm_scheduler* s, const step_times* times, uint64_t whole)
     stats->whole_ns += whole;
     stats->kv_ns += times->kv_ns + times->run.kv_ns;
     stats->step_ns += times->run.step_ns;
-    stats->given_ns += times->given_ns;
+    stats->given_ns += times->given_ns + times->run.logits_ns;
     stats->scheduler_ns += whole - times->kv_ns - times->given_ns - times->run.kv_ns -
-                           times->run.step_ns - times->run.ops_ns;
+                           times->run.step_ns - times->run.logits_ns - times->run.ops_ns;
 }
 
 /// Chooses who runs, and runs one step of them.

@@ -110,6 +110,17 @@ static berth_status check_tokens(const llm_session* session,
     return BERTH_OK;
 }
 
+/// Where the logits of a step go.
+typedef struct logits_copy {
+    float* to;
+    size_t count;
+} logits_copy;
+
+static void copy_logits(void* user, const float* logits) {
+    logits_copy* copy = user;
+    memcpy(copy->to, logits, copy->count * sizeof *logits);
+}
+
 /// Runs one step and writes its logits [rows, vocab_tokens] to `out_logits`.
 static berth_status run_step(llm_session* session,
                              llm_step_kind kind,
@@ -121,10 +132,13 @@ static berth_status run_step(llm_session* session,
     berth_kv_batch* batch;
     berth_status status = berth_kv_batch_begin(session->cache, &part, 1, &batch);
     if (status != BERTH_OK) return llm_fail(error, status, "%s", berth_last_error());
+    int64_t rows = kind == LLM_STEP_SCORE ? count : 1;
+    logits_copy copy = {out_logits, (size_t)(rows * session->model->params.vocab_tokens)};
     llm_run_options options = {.kind = kind,
                                .hook = session->options.hook,
                                .hook_user = session->options.hook_user,
-                               .logits = out_logits};
+                               .on_logits = copy_logits,
+                               .logits_user = &copy};
     return llm_model_run(session->model, batch, &options, error);
 }
 

@@ -147,6 +147,28 @@ static void the_same_seed_gives_the_same_choices(void** state) {
     llm_sampler_destroy(c);
 }
 
+static void one_sampler_lends_its_room_to_answers_of_their_own_seeds(void** state) {
+    (void)state;
+    const llm_sampler_options options[] = {{1, 0, 1, 5}, {2, 3, 0.9f, 6}};
+    llm_sampler *shared, *own[2];
+    llm_error error;
+    assert_int_equal(llm_sampler_create(&options[0], 8, &shared, &error), BERTH_OK);
+    uint64_t states[2];
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(llm_sampler_create(&options[i], 8, &own[i], &error), BERTH_OK);
+        states[i] = options[i].seed;
+    }
+    const float logits[8] = {0, 1, 2, 0.5f, 1.5f, 2.5f, 1, 0};
+    for (size_t i = 0; i < 200; i++) {
+        size_t who = i * 7 % 3 % 2;
+        assert_int_equal(llm_sampler_pick_as(shared, &options[who], &states[who], logits),
+                         llm_sampler_pick(own[who], logits));
+    }
+    llm_sampler_destroy(shared);
+    llm_sampler_destroy(own[0]);
+    llm_sampler_destroy(own[1]);
+}
+
 static void options_out_of_range_are_named(void** state) {
     (void)state;
     static const struct {
@@ -198,6 +220,7 @@ int main(void) {
         cmocka_unit_test(top_p_keeps_the_fewest_that_reach_the_share),
         cmocka_unit_test(top_p_takes_its_share_of_what_top_k_left),
         cmocka_unit_test(the_same_seed_gives_the_same_choices),
+        cmocka_unit_test(one_sampler_lends_its_room_to_answers_of_their_own_seeds),
         cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(a_sampler_without_memory_is_not_made),
     };

@@ -389,15 +389,19 @@ static void requests_and_options_that_cannot_be_are_refused(void** state) {
     }
     server_open(&s, tiny.gguf, &(server_options){0});
     const int32_t ids[] = {1, 272};
-    const llm_request good = {.prompt = ids, .prompt_count = 1, .max_tokens = 1};
-    llm_request bad[6] = {good, good, good, good, good, good};
+    const llm_request good = {.prompt = ids,
+                              .prompt_count = 1,
+                              .max_tokens = 1,
+                              .sampling = llm_sampler_options_default()};
+    llm_request bad[7] = {good, good, good, good, good, good, good};
     bad[0].prompt = NULL;
     bad[1].prompt_count = 0;
     bad[2].prompt_count = 2;
     bad[3].max_tokens = 0;
     bad[4].key_bytes = 1;
     bad[5].key_bytes = 257;
-    for (size_t i = 0; i < 6; i++)
+    bad[6].sampling.temperature = -1;
+    for (size_t i = 0; i < 7; i++)
         assert_int_equal(llm_scheduler_submit(s.scheduler, &bad[i], NULL, &s.error),
                          BERTH_ERR_INVALID_ARGUMENT);
     assert_int_equal(server_stats(&s).submitted, 0);
