@@ -52,7 +52,7 @@ typedef struct berth_kv_options {
 
 /// Sizes that follow from a cache's options.
 typedef struct berth_kv_layout {
-    int64_t block_tokens;
+    int64_t block_tokens; ///< that a block has room for
     uint64_t token_bytes; ///< keys and values of a token, all layers
     /// The least that a sequence takes: block_tokens of each layer's keys and values, rounded up to
     /// the alignment.
@@ -326,7 +326,7 @@ BERTH_API berth_status berth_kv_batch_end(berth_kv_batch* batch, bool keep);
 
 /// The numbers of BERTH_KV_STATS_MAP.
 typedef struct berth_kv_stats {
-#define BERTH_KV_STATS_FIELD(name, help) uint64_t name; ///< help
+#define BERTH_KV_STATS_FIELD(name, help) uint64_t name;
     BERTH_KV_STATS_MAP(BERTH_KV_STATS_FIELD)
 #undef BERTH_KV_STATS_FIELD
 } berth_kv_stats;

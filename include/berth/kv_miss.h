@@ -15,7 +15,7 @@
 
 /// Why tokens of a prompt were not found.
 typedef enum berth_kv_miss {
-#define BERTH_KV_MISS_ENUM(id, word, help) BERTH_KV_MISS_##id, ///< help
+#define BERTH_KV_MISS_ENUM(id, word, help) BERTH_KV_MISS_##id,
     BERTH_KV_MISS_MAP(BERTH_KV_MISS_ENUM)
 #undef BERTH_KV_MISS_ENUM
         BERTH_KV_MISS_COUNT, ///< number of reasons
