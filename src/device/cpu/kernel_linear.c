@@ -12,6 +12,7 @@
 #define PANEL_ROWS BERTH_LINEAR_PANEL_ROWS
 #define TILE_ROWS BERTH_LINEAR_TILE_ROWS
 #define DOT_BLOCK 128      ///< outputs of one row that a worker finishes at a time
+#define FEW_ROWS 4         ///< rows of x for which w is not worth being packed
 #define DOT_GROUP 4        ///< rows of w that are read together
 #define GROUP_PANELS 8     ///< panels that share one reading of x, at most
 #define GROUP_BYTES 409600 ///< of those panels, at most, as they are to stay in a core's cache
@@ -191,21 +192,33 @@ static const uint8_t* w_address(const job* j, int64_t row, int64_t k0) {
     return j->w + row * j->w_row_bytes + k0 / info->block_values * info->block_bytes;
 }
 
-/// One row of x. Items are rows of w.
-static void one_row(void* context, int64_t begin, int64_t end, uint32_t worker) {
+/// The rows of x one by one, which read some rows of w from the core's cache again. Items are rows
+/// of w.
+static void few_rows(void* context, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const job* j = context;
     const berth_linear_dot_fn dot = j->isa->dot[j->w_dtype];
     float out[DOT_BLOCK];
     for (int64_t first = begin; first < end; first += DOT_BLOCK) {
         const int64_t rows = berth_min_i64(DOT_BLOCK, end - first);
-        dot(w_address(j, first, 0), j->w_row_bytes, rows, j->x, j->plan->k, out);
-        if (j->bias != NULL) {
-            for (int64_t i = 0; i < rows; i++)
-                out[i] += j->bias[first + i];
+        for (int64_t r = 0; r < j->rows; r++) {
+            const float* x = j->x + r * j->x_stride;
+            dot(w_address(j, first, 0), j->w_row_bytes, rows, x, j->plan->k, out);
+            if (j->bias != NULL) {
+                for (int64_t i = 0; i < rows; i++)
+                    out[i] += j->bias[first + i];
+            }
+            j->from_f32(out, j->y + (r * j->plan->columns + first) * j->y_value_bytes, rows);
         }
-        j->from_f32(out, j->y + first * j->y_value_bytes, rows);
     }
+}
+
+/// Whether decoding w again for each row of x costs less than packing it once: of the types for
+/// which that was measured, where decoding is cheap.
+static bool has_few_rows(const job* j) {
+    const bool is_cheap =
+        j->w_dtype == BERTH_F16 || j->w_dtype == BERTH_Q8_0 || j->w_dtype == BERTH_Q4_1;
+    return j->rows == 1 || (is_cheap && j->rows <= FEW_ROWS && j->plan->library_columns == 0);
 }
 
 static int64_t panel_columns(const plan* p, int64_t panel) {
@@ -365,9 +378,9 @@ static int64_t grain_of(int64_t products) {
 
 static void do_chunk(job* j, berth_team* team) {
     const plan* p = j->plan;
-    if (j->rows == 1) {
-        const int64_t grain = grain_of(p->k * DOT_GROUP) * DOT_GROUP;
-        berth_team_for(team, p->columns, grain, one_row, j);
+    if (has_few_rows(j)) {
+        const int64_t grain = grain_of(p->k * DOT_GROUP * j->rows) * DOT_GROUP;
+        berth_team_for(team, p->columns, grain, few_rows, j);
         return;
     }
     if (p->library_columns != 0) {
