@@ -89,7 +89,7 @@ static void blame(llm_scheduler* s, const llm_batch_plan* plan, berth_status sta
     }
     llm_task* r = s->members[0];
     bool is_short = status == BERTH_ERR_OUT_OF_MEMORY;
-    if (is_short && (s->running.count > 1 || ++r->refusals < MOST_ALONE)) return;
+    if (is_short && (++r->refusals < MOST_ALONE || s->running.count > 1)) return;
     llm_scheduler_end_running(s, r, LLM_END_FAILED, status, s->error.text);
 }
 
@@ -202,8 +202,11 @@ static berth_status run_requests(llm_scheduler* s, llm_step_summary* summary, st
     llm_scheduler_query_room(s);
     if (s->options.parks_always && llm_scheduler_park_youngest(s, true))
         llm_scheduler_query_room(s);
-    llm_scheduler_bring_back(s);
-    llm_scheduler_take_up(s);
+    // while the oldest is refused what it needs, nobody joins it
+    if (s->running.count == 0 || s->running.items[0]->refusals == 0) {
+        llm_scheduler_bring_back(s);
+        llm_scheduler_take_up(s);
+    }
     return s->running.count == 0 ? BERTH_OK : run_step(s, summary, times);
 }
 

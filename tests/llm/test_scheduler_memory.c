@@ -326,6 +326,35 @@ static void note_end(chat* c, int* answered, int* failed) {
     chats_forget(c, 1);
 }
 
+static void memory_that_others_take_ends_requests_in_few_steps(void** state) {
+    (void)state;
+    enum { MOST = 64 };
+    static const berth_option_setting settings[] = {{"device", "sim"}, {"memory", "3M"}};
+    server s;
+    server_open(&s, wide.gguf, &(server_options){.settings = settings, .setting_count = 2});
+    chats_forget(chats, CHATS);
+    for (size_t i = 0; i < CHATS; i++)
+        server_submit(&s, &chats[i]);
+    void* taken[MOST];
+    size_t count = 0;
+    while (count < MOST && (taken[count] = berth_alloc(s.context, 65536)) != NULL)
+        count++;
+    berth_context_clear_error(s.context);
+    int steps = 0;
+    while (server_step(&s))
+        assert_true(++steps < 1000);
+    int answered = 0;
+    int failed = 0;
+    for (size_t i = 0; i < CHATS; i++)
+        note_end(&chats[i], &answered, &failed);
+    print_message("%d answered, %d failed in %d steps\n", answered, failed, steps);
+    assert_true(failed > 0);
+    while (count > 0)
+        berth_free(s.context, taken[--count]);
+    assert_all_answered(&s, chats, CHATS);
+    server_close(&s);
+}
+
 static void failing_host_memory_below_ends_requests_and_loses_nothing(void** state) {
     (void)state;
     static failing_host host;
@@ -398,6 +427,7 @@ int main(void) {
         cmocka_unit_test(what_is_taken_is_answered),
         cmocka_unit_test(one_budget_for_blocks_and_steps_is_kept),
         cmocka_unit_test(every_failing_allocation_of_the_sample_is_an_end_or_an_error),
+        cmocka_unit_test(memory_that_others_take_ends_requests_in_few_steps),
         cmocka_unit_test(failing_host_memory_below_ends_requests_and_loses_nothing),
         cmocka_unit_test(faults_of_the_device_end_requests_and_lose_nothing),
     };
