@@ -225,4 +225,32 @@ static inline void assert_all_answered(server* s, chat* chats, size_t count) {
     assert_int_equal(server_kv_stats(s).held_blocks, 0);
 }
 
+enum {
+    WIDE_CHATS = 4,
+    WIDE_PROMPT = 40,
+    WIDE_ANSWER = 160,
+    WIDE_KV_BYTES = 2 << 20, ///< a granule: 512 tokens of the wide model, for two and a half chats
+};
+
+/// A model whose keys and values are large beside its work: 4 KiB a token.
+static inline llm_random_spec wide_spec(void) {
+    llm_random_spec spec = llm_random_spec_tiny(9);
+    spec.width = 256;
+    spec.heads = 16;
+    spec.kv_heads = 16;
+    return spec;
+}
+
+/// Opens the wide model and makes four long chats with it.
+static inline random_file wide_file_open(chat* chats) {
+    llm_random_spec spec = wide_spec();
+    random_file file = random_file_open(&spec);
+    rig alone;
+    rig_open(&alone, file.gguf, &(rig_options){0});
+    for (size_t i = 0; i < WIDE_CHATS; i++)
+        chat_make(&chats[i], &alone, 100 + i, WIDE_PROMPT + (int64_t)i, WIDE_ANSWER);
+    rig_close(&alone);
+    return file;
+}
+
 #endif // BERTH_TESTS_SCHEDULER_KIT_H
