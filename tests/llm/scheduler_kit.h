@@ -227,8 +227,8 @@ static inline void assert_all_answered(server* s, chat* chats, size_t count) {
 
 enum {
     WIDE_CHATS = 4,
-    WIDE_PROMPT = 40,
-    WIDE_ANSWER = 160,
+    WIDE_PROMPT = 90,
+    WIDE_ANSWER = 110,
     WIDE_KV_BYTES = 2 << 20, ///< a granule: 512 tokens of the wide model, for two and a half chats
 };
 
