@@ -42,18 +42,26 @@ static berth_status begin(const llm_model* model,
     return berth_step_begin(model->context, &shape.desc);
 }
 
+static void show(const float* data, const llm_run_options* options, llm_run_times* times) {
+    uint64_t at = llm_now_ns();
+    options->on_logits(options->logits_user, data);
+    add_lap(&at, &times->logits_ns);
+}
+
 /// Shows logits where the host cannot reach the device's memory.
-static berth_status show_copy(berth_tensor* logits, const llm_run_options* options) {
+static berth_status show_copy(berth_tensor* logits,
+                              const llm_run_options* options,
+                              llm_run_times* times) {
     uint64_t bytes = berth_tensor_bytes(logits);
     float* copy = llm_alloc(1, bytes);
     if (copy == NULL) return BERTH_ERR_OUT_OF_MEMORY;
     berth_status status = berth_tensor_read(logits, copy, bytes);
-    if (status == BERTH_OK) options->on_logits(options->logits_user, copy);
+    if (status == BERTH_OK) show(copy, options, times);
     llm_free(copy);
     return status;
 }
 
-/// Shows logits where they are.
+/// Shows logits where they are, if that is possible.
 static berth_status show_logits(berth_tensor* logits,
                                 const llm_run_options* options,
                                 llm_run_times* times,
@@ -61,12 +69,11 @@ static berth_status show_logits(berth_tensor* logits,
     void* data;
     berth_status status = berth_tensor_map(logits, &data);
     if (status == BERTH_OK) {
-        uint64_t began = llm_now_ns();
-        options->on_logits(options->logits_user, data);
-        times->logits_ns += llm_now_ns() - began;
+        show(data, options, times);
         berth_tensor_unmap(logits);
     } else if (status == BERTH_ERR_UNSUPPORTED) {
-        status = show_copy(logits, options);
+        status = show_copy(logits, options, times);
+        if (status == BERTH_ERR_OUT_OF_MEMORY) return llm_fail_memory(error, "logits");
     }
     return status == BERTH_OK ? BERTH_OK : llm_fail(error, status, "%s", berth_last_error());
 }

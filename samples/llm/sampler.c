@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { LANES = 16 };
+
 /// A token that may be chosen.
 typedef struct candidate {
     float logit;
@@ -27,13 +29,29 @@ static bool comes_before(candidate a, candidate b) {
     return a.logit > b.logit || (!(a.logit < b.logit) && a.id < b.id);
 }
 
+/// The largest of `count` logits that are numbers; minus infinity if there is none.
+static float find_largest(const float* logits, size_t count) {
+    // lanes of their own, which the compiler can keep in one register; no number is never larger
+    float lanes[LANES];
+    for (size_t i = 0; i < LANES; i++)
+        lanes[i] = -INFINITY;
+    size_t at = 0;
+    for (; at + LANES <= count; at += LANES)
+        for (size_t i = 0; i < LANES; i++)
+            lanes[i] = logits[at + i] > lanes[i] ? logits[at + i] : lanes[i];
+    float largest = -INFINITY;
+    for (size_t i = 0; i < LANES; i++)
+        largest = lanes[i] > largest ? lanes[i] : largest;
+    for (; at < count; at++)
+        largest = logits[at] > largest ? logits[at] : largest;
+    return largest;
+}
+
 static int32_t pick_greedy(const float* logits, size_t count) {
-    int32_t best = -1;
-    for (size_t i = 0; i < count; i++) {
-        if (isnan(logits[i])) continue;
-        if (best < 0 || logits[i] > logits[best]) best = (int32_t)i;
-    }
-    return best;
+    float largest = find_largest(logits, count);
+    for (size_t i = 0; i < count; i++)
+        if (logits[i] == largest) return (int32_t)i;
+    return -1;
 }
 
 static void sift_down(candidate* heap, size_t count, size_t at) {

@@ -240,6 +240,43 @@ static void one_budget_for_blocks_and_steps_is_kept(void** state) {
     assert_budget_is_kept("sim", 3);
 }
 
+static int32_t choose_token(void* user, uint64_t id, int64_t index) {
+    (void)user;
+    return (int32_t)((id * 31 + (uint64_t)index) % 200);
+}
+
+/// What is scheduled on a device when tokens do not come from the model.
+static llm_scheduler_stats schedule_on(const char* device) {
+    const berth_option_setting setting = {"device", device};
+    server s;
+    server_open(&s,
+                wide.gguf,
+                &(server_options){.settings = &setting,
+                                  .setting_count = 1,
+                                  .kv_bytes = WIDE_KV_BYTES,
+                                  .scheduler = {.token_of = choose_token}});
+    chats_forget(chats, WIDE_CHATS);
+    for (size_t i = 0; i < WIDE_CHATS; i++)
+        server_submit(&s, &chats[i]);
+    server_run(&s);
+    for (size_t i = 0; i < WIDE_CHATS; i++)
+        assert_int_equal(chats[i].end.reason, LLM_END_LIMIT);
+    llm_scheduler_stats stats = server_stats(&s);
+    server_close(&s);
+    return stats;
+}
+
+static void a_dry_device_schedules_as_a_real_one(void** state) {
+    (void)state;
+    llm_scheduler_stats real = schedule_on("cpu");
+    llm_scheduler_stats dry = schedule_on("dry");
+    assert_true(real.parks_drop > 0);
+    assert_int_equal(dry.parks_drop, real.parks_drop);
+    assert_int_equal(dry.steps, real.steps);
+    assert_int_equal(dry.computed_tokens, real.computed_tokens);
+    assert_int_equal(dry.batch_sum, real.batch_sum);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(four_long_chats_finish_on_memory_for_two),
@@ -250,6 +287,7 @@ int main(void) {
         cmocka_unit_test(requests_that_come_and_go_at_random_get_the_right_tokens),
         cmocka_unit_test(what_can_never_be_had_is_refused_at_once_with_both_numbers),
         cmocka_unit_test(what_is_taken_is_answered),
+        cmocka_unit_test(a_dry_device_schedules_as_a_real_one),
         cmocka_unit_test(one_budget_for_blocks_and_steps_is_kept),
     };
     return cmocka_run_group_tests(tests, open_wide, close_wide);
