@@ -128,10 +128,13 @@ VF_INLINE vf load_bf16(const uint16_t* from) {
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    static void transpose_tile_##name(                                                             \
-        float* to, const void* from, int64_t stride, int64_t count, int64_t depth) {               \
+    static void transpose_tile_##name(float* to,                                                   \
+                                      int64_t columns,                                             \
+                                      const void* from,                                            \
+                                      int64_t stride,                                              \
+                                      int64_t count,                                               \
+                                      int64_t depth) {                                             \
         const type* keys = from;                                                                   \
-        const int64_t columns = (count + VF_PARTIALS - 1) / VF_PARTIALS * VF_PARTIALS;             \
         for (int64_t key = 0; key < columns; key += VF_LANES) {                                    \
             const type* lanes = key < count ? keys + key * stride : keys;                          \
             const int64_t left = count - key;                                                      \

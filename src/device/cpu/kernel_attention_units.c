@@ -234,18 +234,22 @@ static void fetch_rows(const attention_unit* unit, const berth_view* view, const
 
 // --- Scores --------------------------------------------------------------------------------------
 
+/// All columns are filled in, with zeros behind the keys: the product over whole vectors is the
+/// fastest, also where there are few keys.
 static void bring_into_columns(attention_unit* unit, const key_tile* tile) {
     const attention_job* job = unit->job;
     const int64_t depth = job->depth;
     if (!tile->is_direct) {
         copy_rows(unit, &job->keys, tile, unit->key_rows, depth);
         job->rows->transpose_tile[BERTH_F32](
-            unit->key_columns, unit->key_rows, depth, tile->count, depth);
+            unit->key_columns, TILE, unit->key_rows, depth, tile->count, depth);
         return;
     }
     for (int64_t i = 0; i < tile->run_count; ++i) {
         const key_run* run = &tile->runs[i];
+        const bool is_last = i + 1 == tile->run_count;
         job->rows->transpose_tile[job->keys.dtype](unit->key_columns + run->begin,
+                                                   is_last ? TILE - run->begin : run->count,
                                                    run_at(unit, &job->keys, run, 0),
                                                    job->keys.strides[1],
                                                    run->count,
@@ -266,7 +270,7 @@ static void score_tile(attention_unit* unit, const key_tile* tile) {
                                   TILE,
                                   unit->count,
                                   depth,
-                                  round_columns(tile->count));
+                                  TILE);
 }
 
 /// `count` elements of the mask's row of a query, from `key` on, as f32.

@@ -126,9 +126,9 @@ typedef struct berth_basic_rows {
         float* out, const float* x, const float* cos, const float* sin, int64_t count);
 
     /// to [depth, TILE] = `count` rows of `from`, [depth] and `stride` elements apart, transposed;
-    /// columns from there to the next multiple of 16 are 0. For f32, f16 and bf16.
+    /// columns from there to `columns`, a multiple of 16, are 0. For f32, f16 and bf16.
     void (*transpose_tile[BERTH_BF16 + 1])(
-        float* to, const void* from, int64_t stride, int64_t count, int64_t depth);
+        float* to, int64_t columns, const void* from, int64_t stride, int64_t count, int64_t depth);
     /// to [count, pitch] = `count` rows of `from`, [width] and `stride` elements apart; 0 behind
     /// them.
     void (*widen_tile[BERTH_BF16 + 1])(
