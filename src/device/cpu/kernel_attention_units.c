@@ -217,15 +217,18 @@ static void copy_rows(const attention_unit* unit,
     }
 }
 
-/// Asks for the tile's rows of keys or values. The rows of one head lie as far apart as those of
-/// all heads are long, which the hardware does not foresee.
-static void fetch_rows(const attention_unit* unit, const berth_view* view, const key_tile* tile) {
-    const berth_dtype_info* info = berth_dtype_info_of(view->dtype);
-    const int64_t bytes = view->dims[3] / info->block_values * info->block_bytes;
+/// Asks for the tile's rows of `bytes` bytes of keys or values. The rows of one head lie as far
+/// apart as those of all heads are long, which the hardware does not foresee.
+static void fetch_rows(const attention_unit* unit,
+                       const berth_view* view,
+                       const key_tile* tile,
+                       int64_t bytes) {
+    const int64_t step = view->strides[1] * berth_dtype_bytes(view->dtype);
     for (int64_t i = 0; i < tile->run_count; ++i) {
         const key_run* run = &tile->runs[i];
-        for (int64_t row = 0; row < run->count && run->block >= 0; ++row) {
-            const unsigned char* from = run_at(unit, view, run, row);
+        if (run->block < 0) continue;
+        const unsigned char* from = run_at(unit, view, run, 0);
+        for (int64_t row = 0; row < run->count; ++row, from += step) {
             for (int64_t at = 0; at < bytes; at += 64)
                 __builtin_prefetch(from + at);
         }
@@ -419,8 +422,8 @@ static void attend_segment(attention_unit* unit, int64_t segment) {
         const int64_t rest = end - key - tile->count;
         if (rest > 0) find_keys(unit, key + TILE, berth_min_i64(TILE, rest), next);
         if (unit->count <= FEW) {
-            fetch_rows(unit, &job->values, tile);
-            if (rest > 0) fetch_rows(unit, &job->keys, next);
+            fetch_rows(unit, &job->values, tile, job->value_bytes);
+            if (rest > 0) fetch_rows(unit, &job->keys, next, job->key_bytes);
         }
         score_tile(unit, tile);
         for (int64_t r = 0; r < unit->count; ++r)
@@ -605,6 +608,12 @@ static attention_plan plan_sequences(const attention_job* job,
     return plan;
 }
 
+/// Bytes of one head's row of keys or values.
+static int64_t row_bytes(const berth_view* view) {
+    const berth_dtype_info* info = berth_dtype_info_of(view->dtype);
+    return view->dims[3] / info->block_values * info->block_bytes;
+}
+
 void berth_attention_run(const berth_op_call* call,
                          berth_attention_job* job,
                          berth_attention_sequence* sequences,
@@ -618,6 +627,8 @@ void berth_attention_run(const berth_op_call* call,
     job->columns = round_columns(job->width);
     job->is_aligned = berth_dtype_is_plain(job->keys.dtype) &&
                       (job->table == NULL || job->keys.dims[1] % LANES == 0);
+    job->key_bytes = row_bytes(&job->keys);
+    job->value_bytes = row_bytes(&job->values);
     job->rows = berth_basic_query_rows();
     job->to_f32 = berth_convert_query_to_f32(job->keys.dtype);
     job->sequences = sequences;

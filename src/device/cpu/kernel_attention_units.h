@@ -40,10 +40,12 @@ typedef struct berth_attention_job {
     // filled in by berth_attention_run()
     int64_t heads;
     int64_t kv_heads;
-    int64_t group;   ///< query heads a KV head
-    int64_t depth;   ///< of a key
-    int64_t width;   ///< of a value
-    int64_t columns; ///< width rounded up to whole vectors
+    int64_t group;     ///< query heads a KV head
+    int64_t depth;     ///< of a key
+    int64_t width;     ///< of a value
+    int64_t columns;   ///< width rounded up to whole vectors
+    int64_t key_bytes; ///< of one head's row
+    int64_t value_bytes;
     bool is_aligned; ///< keys and values may be used in runs where they lie
     const berth_basic_rows* rows;
     berth_to_f32_fn to_f32; ///< for keys and values
