@@ -122,6 +122,9 @@ CALL(attention,
 CALL(attention_causal,
      berth_attention(c, d->sequence[0], d->sequence[1], d->sequence[0], NULL, 0, true, 0))
 CALL(attention_token, berth_attention(c, d->query, d->cache[0], d->cache[1], NULL, 0, false, 0))
+CALL(paged_attention,
+     berth_paged_attention(
+         c, d->queries, d->blocks[0], d->blocks[1], d->sequences, d->block_table, 0))
 
 CALL(copy, berth_copy(c, d->x))
 CALL(copy_turned, berth_contiguous(c, berth_move(berth_transpose(c, d->rows, 0, 1))))
@@ -267,6 +270,7 @@ const bench_case bench_cases[] = {
     {"attention", FLOATS, BENCH_READS_SEQUENCE, run_attention, sequence_work},
     {"attention:causal", F32, BENCH_READS_SEQUENCE, run_attention_causal, causal_work},
     {"attention:one token", FLOATS, BENCH_READS_CACHE, run_attention_token, NULL},
+    {"paged_attention", FLOATS, BENCH_READS_CACHE, run_paged_attention, NULL},
     {"copy", F32 | F16 | I64 | U8, BENCH_READS_X, run_copy, NULL},
     {"copy:turned", F32 | F16 | I64 | U8, BENCH_READS_X, run_copy_turned, NULL},
     {"copy:flipped", F32 | U8, BENCH_READS_X, run_copy_flipped, NULL},
@@ -393,6 +397,7 @@ static const struct {
     {"attention:one token",
      F16 | BF16,
      "keys are converted and brought into lanes for a single row"},
+    {"paged_attention", F16 | BF16, "keys are converted and brought into lanes for a single row"},
     {"sort", ANY_DTYPE, "n log n"},
     {"sort:all", ANY_DTYPE, "n log n"},
     {"argsort", ANY_DTYPE, "n log n"},

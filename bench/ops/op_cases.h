@@ -25,6 +25,10 @@ typedef struct bench_data {
     berth_tensor* sequence[2]; ///< queries, keys and values of one sequence: [tokens, heads, size]
     berth_tensor* cache[2];    ///< keys and values [tokens, heads, size], of x's storage
     berth_tensor* query;       ///< [1, heads, size]
+    berth_tensor* blocks[2];   ///< the cache in blocks: [blocks, 16 or fewer, heads, size]
+    berth_tensor* queries;     ///< [sequences, heads, size], one of each sequence
+    berth_tensor* sequences;   ///< i32 [sequences, 4]: all blocks in equal parts
+    berth_tensor* block_table; ///< i32 [blocks]: every block once, in no order
 } bench_data;
 
 /// Makes operands of `bytes` bytes, a power of two. False and the context's error if that fails.

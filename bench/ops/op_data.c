@@ -9,6 +9,8 @@
 #define MOST_SEQUENCE_BYTES (6 << 20) // attention tokens^2
 #define HEADS 8
 #define HEAD_SIZE 64
+#define BLOCK_TOKENS 16
+#define SEQUENCES 16
 #define MOST_COLUMNS 1024
 #define STRIDE 40503 // odd: its multiples go through all rows before they come again
 
@@ -87,6 +89,31 @@ static void make_sequences(bench_data* data, int64_t bytes) {
     data->positions = berth_arange(ctx, 0, (double)rows, 1, BERTH_I32);
 }
 
+/// The cache as blocks of up to 16 sequences of equal lengths, a query for each. The numbers of
+/// tokens and blocks are powers of two.
+static void make_blocks(bench_data* data) {
+    berth_context* ctx = data->ctx;
+    if (data->cache[0] == NULL) return;
+    const int64_t tokens = berth_tensor_dim(data->cache[0], 0);
+    const int64_t size = at_most(tokens, BLOCK_TOKENS);
+    const int64_t blocks = tokens / size;
+    const int64_t sequences = at_most(blocks, SEQUENCES);
+    for (int i = 0; i < 2; ++i)
+        data->blocks[i] =
+            berth_reshape_view(ctx, data->cache[i], 4, (int64_t[]){blocks, size, HEADS, HEAD_SIZE});
+    data->queries =
+        berth_rand(ctx, 7, -1, 1, data->dtype, 3, (int64_t[]){sequences, HEADS, HEAD_SIZE});
+    int32_t rows[SEQUENCES][4];
+    for (int64_t i = 0; i < sequences; ++i) {
+        rows[i][0] = (int32_t)i;
+        rows[i][1] = 1;
+        rows[i][2] = (int32_t)(tokens / sequences);
+        rows[i][3] = (int32_t)(blocks / sequences * i);
+    }
+    data->sequences = berth_from_data(ctx, rows, BERTH_I32, 2, (int64_t[]){sequences, 4});
+    data->block_table = berth_cast(ctx, berth_move(shuffled(ctx, blocks)), BERTH_I32);
+}
+
 bool bench_data_make(bench_data* data, berth_context* ctx, berth_dtype dtype, int64_t bytes) {
     const int64_t count = bytes / element_bytes(dtype);
     const int64_t half = count / 2;
@@ -101,7 +128,10 @@ bool bench_data_make(bench_data* data, berth_context* ctx, berth_dtype dtype, in
     data->half_mask = berth_narrow(ctx, data->mask, 0, 0, half);
     if (dtype == BERTH_F32 || dtype == BERTH_I64) make_indices(data);
     if (dtype != BERTH_BOOL) make_products(data, bytes);
-    if (berth_dtype_is_float(dtype)) make_sequences(data, bytes);
+    if (berth_dtype_is_float(dtype)) {
+        make_sequences(data, bytes);
+        make_blocks(data);
+    }
     return berth_context_error(ctx) == BERTH_OK;
 }
 
@@ -123,6 +153,11 @@ void bench_data_free(bench_data* data) {
                       data->sequence[1],
                       data->cache[0],
                       data->cache[1],
-                      data->query);
+                      data->query,
+                      data->blocks[0],
+                      data->blocks[1],
+                      data->queries,
+                      data->sequences,
+                      data->block_table);
     *data = (bench_data){0};
 }

@@ -135,6 +135,74 @@ static void instruction_sets_agree_on_every_bit_of_random_blocks(void** state) {
     }
 }
 
+/// `values` [32] as a block, and back: within half a step, but for what 127 steps do not reach
+/// where the scale was rounded down.
+static void check_quantised(const berth_convert_rows* rows, const float* values) {
+    unsigned char block[34];
+    float back[32];
+    uint16_t half;
+    rows->from_f32[BERTH_Q8_0](values, block, 32);
+    rows->to_f32[BERTH_Q8_0](block, back, 32);
+    memcpy(&half, block, sizeof half);
+    float largest = 0;
+    for (int i = 0; i < 32; ++i)
+        largest = fmaxf(largest, fabsf(values[i]));
+    assert_int_equal(half, kit_to_small_float((double)(largest / 127.0f), 5));
+    const double step = kit_small_float(half, 5);
+    for (int i = 0; i < 32; ++i) {
+        const bool is_cut = fabs((double)values[i]) > 127 * step;
+        const double expected =
+            is_cut ? copysign(127 * step, (double)values[i]) : (double)values[i];
+        assert_true(fabs((double)back[i] - expected) <= step / 2 * 1.00001);
+    }
+}
+
+static void check_quantising(const berth_convert_rows* rows) {
+    kit_seed(11);
+    for (int round = 0; round < 400; ++round) {
+        float values[32];
+        const double scale = ldexp(1, (int)kit_int(-22, 22));
+        for (int i = 0; i < 32; ++i)
+            values[i] = (float)(kit_real(-1, 1) * scale);
+        check_quantised(rows, values);
+    }
+    // what is too small for a scale is 0; what is not finite, or too large, is seen in the block
+    float values[32] = {1e-7f, -1e-7f};
+    unsigned char block[34], zeros[34] = {0};
+    rows->from_f32[BERTH_Q8_0](values, block, 32);
+    assert_memory_equal(block, zeros, 34);
+    const float bad[] = {NAN, INFINITY, -INFINITY, 9e6f};
+    for (int i = 0; i < 4; ++i) {
+        float back[32];
+        values[3] = bad[i];
+        rows->from_f32[BERTH_Q8_0](values, block, 32);
+        rows->to_f32[BERTH_Q8_0](block, back, 32);
+        for (int j = 0; j < 32; ++j)
+            assert_true(isnan(back[j]));
+    }
+}
+
+static void blocks_of_q8_0_are_near_to_what_they_were_made_of(void** state) {
+    (void)state;
+    for_each_isa(check_quantising);
+}
+
+static void quantised_blocks_are_the_same_on_every_instruction_set(void** state) {
+    (void)state;
+    enum { VALUES = 32 * 500 };
+    static float values[VALUES];
+    static unsigned char expected[VALUES / 32 * 34], found[VALUES / 32 * 34];
+    kit_seed(12);
+    for (int i = 0; i < VALUES; ++i)
+        values[i] = (float)kit_real(-3, 3);
+    for (int isa = BERTH_CPU_ISA_PORTABLE; isa <= BERTH_CPU_ISA_AVX512; ++isa) {
+        berth_cpu_set_isa((berth_cpu_isa)isa);
+        unsigned char* to = isa == BERTH_CPU_ISA_PORTABLE ? expected : found;
+        berth_convert_query_from_f32(BERTH_Q8_0)(values, to, VALUES);
+        if (to == found) assert_memory_equal(expected, found, sizeof expected);
+    }
+}
+
 static void types_without_a_conversion_have_none(void** state) {
     (void)state;
     assert_null((void*)(uintptr_t)berth_convert_query_to_f32(BERTH_I32));
@@ -205,6 +273,8 @@ int main(void) {
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(a_value_converts_alike_wherever_it_stands),
         cmocka_unit_test(instruction_sets_agree_on_every_bit_of_random_blocks),
+        cmocka_unit_test(blocks_of_q8_0_are_near_to_what_they_were_made_of),
+        cmocka_unit_test(quantised_blocks_are_the_same_on_every_instruction_set),
         cmocka_unit_test(types_without_a_conversion_have_none),
         cmocka_unit_test(known_blocks_dequantise_to_their_exact_values),
     };
