@@ -587,14 +587,32 @@ static void new_rows_for_no_block_are_not_written(void** state) {
     (void)state;
     kit_seed(10);
     const paged_case c = plain_case();
-    paged_tensors t;
-    paged_init(&t, &c);
-    const int64_t block = block_of(&t, 2, 32);
-    kit_store(BERTH_I32, kit_at(&t.table.view, number_of(&t, 2, 3) + 2), 1e6);
-    run(&t);
-    for (size_t i = 0; i < t.keys.bytes && i < row_bytes(&t.keys.view); ++i)
-        assert_int_equal(block_row(&t.keys.view, block, 0, 0)[i], 0xFF);
-    paged_fini(&t);
+    for (int round = 0; round < 2; ++round) {
+        paged_tensors t;
+        paged_init(&t, &c);
+        // a call that sees all memory but the first block, or the last one
+        const int64_t blocks = t.keys.view.dims[0];
+        const int64_t hidden = round == 0 ? 0 : blocks - 1;
+        for (int i = 1; i < 3; ++i) {
+            berth_view* view = &t.call.inputs[i];
+            view->dims[0] = blocks - 1;
+            if (round == 0) view->data = block_row(view, 1, 0, 0);
+        }
+        kit_store(BERTH_I32,
+                  kit_at(&t.table.view, number_of(&t, 2, 3) + 2),
+                  round == 0 ? -1.0 : (double)hidden);
+        unsigned char* keys = block_row(&t.keys.view, hidden, 0, 0);
+        unsigned char* values = block_row(&t.values.view, hidden, 0, 0);
+        const size_t bytes = (size_t)(c.size * c.kv_heads) * row_bytes(&t.keys.view);
+        memset(keys, 0xFF, bytes);
+        memset(values, 0xFF, bytes);
+        run(&t);
+        for (size_t i = 0; i < bytes; ++i) {
+            assert_int_equal(keys[i], 0xFF);
+            assert_int_equal(values[i], 0xFF);
+        }
+        paged_fini(&t);
+    }
 }
 
 // --- Scratch -------------------------------------------------------------------------------------
