@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Least recently used: the rank of a block is the time of its last use.
+// Least recently used: the evictable block whose last use is longest ago.
 #include "kv/prefix_internal.h"
 
-static uint64_t rank(const berth_prefix_index* index, uint32_t block) {
-    return berth_prefix_node_of(index, block)->stamp;
-}
+static uint32_t choose(berth_prefix_index* index) { return index->tables.heap[0].block; }
 
-const berth_evict_policy berth_evict_lru = {.rank = rank};
+const berth_evict_policy berth_evict_by_age = {.ghosts_per_block = 1, .choose = choose};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole-structure walk of a prefix index.
 #include "base/hash.h"
-#include "kv/prefix_internal.h"
+#include "kv/evict_reuse.h"
 
 static uint32_t first_child(const berth_prefix_index* index, uint32_t root, uint32_t parent) {
     if (parent == BERTH_PREFIX_NO_BLOCK) return index->keys.items[root].first_child;
@@ -102,5 +102,6 @@ bool berth_prefix_index_is_valid(const berth_prefix_index* index) {
     return known == index->counted.known_blocks && held == index->counted.held_blocks &&
            evictable == index->heap_count && count_in_buckets(index) == 2 * known &&
            keys_are_valid(index) && berth_prefix_order_is_valid(index) &&
-           berth_prefix_ghosts_are_valid(index);
+           berth_prefix_ghosts_are_valid(index) &&
+           (index->reuse == NULL || berth_evict_reuse_is_valid(index));
 }

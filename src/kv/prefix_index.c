@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "kv/prefix_internal.h"
+#include "kv/evict_reuse.h"
 
 /// Blocks that may be next that are looked at for one that begins alike.
 enum { MOST_CANDIDATES = 64 };
@@ -16,8 +16,8 @@ berth_status berth_prefix_index_create(const berth_host* host,
                                        berth_prefix_policy policy,
                                        berth_prefix_index** out_index) {
     static const berth_evict_policy* const policies[] = {
-        [BERTH_PREFIX_REUSE] = &berth_evict_lru,
-        [BERTH_PREFIX_LRU] = &berth_evict_lru,
+        [BERTH_PREFIX_REUSE] = &berth_evict_by_reuse,
+        [BERTH_PREFIX_LRU] = &berth_evict_by_age,
     };
     *out_index = NULL;
     if (block_tokens == 0 || block_tokens > BERTH_PREFIX_MAX_BLOCK_TOKENS)
@@ -34,6 +34,10 @@ berth_status berth_prefix_index_create(const berth_host* host,
     index->policy = policies[policy];
     index->block_tokens = block_tokens;
     index->free_key = BERTH_PREFIX_NONE;
+    if (policy == BERTH_PREFIX_REUSE && !berth_evict_reuse_open(index)) {
+        berth_host_free(host, index);
+        return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no host memory for a prefix index");
+    }
     *out_index = index;
     return BERTH_OK;
 }
@@ -41,13 +45,14 @@ berth_status berth_prefix_index_create(const berth_host* host,
 void berth_prefix_index_destroy(berth_prefix_index* index) {
     if (index == NULL) return;
     berth_prefix_keys_fini(index);
+    berth_host_free(index->host, index->reuse);
     berth_host_free(index->host, index->tables.memory);
     berth_host_free(index->host, index);
 }
 
 uint64_t berth_prefix_index_bytes(const berth_prefix_index* index) {
-    return sizeof *index + index->tables.bytes + index->key_bytes +
-           index->keys.capacity * sizeof *index->keys.items +
+    return sizeof *index + (index->reuse == NULL ? 0 : sizeof *index->reuse) + index->tables.bytes +
+           index->key_bytes + index->keys.capacity * sizeof *index->keys.items +
            index->key_buckets.capacity * sizeof *index->key_buckets.items;
 }
 
@@ -113,14 +118,15 @@ static uint64_t hash_tokens(const int32_t* tokens, uint32_t count, uint64_t befo
 /// A prompt, or an equal block, has found this one.
 static void hit(berth_prefix_index* index, uint32_t block) {
     berth_prefix_node* node = berth_prefix_node_of(index, block);
-    if (index->policy->hit != NULL) index->policy->hit(index, block);
     if (node->uses < UINT32_MAX) ++node->uses;
+    berth_prefix_order_remove(index, block);
+    if (index->policy->found != NULL) index->policy->found(index, block);
     node->stamp = ++index->clock;
     if (node->previous_sibling != BERTH_PREFIX_NONE) {
         unlink_child(index, block);
         link_child(index, block);
     }
-    berth_prefix_order_update(index, block);
+    offer(index, block);
 }
 
 // --- Looking up ----------------------------------------------------------------------------------
@@ -243,6 +249,7 @@ void berth_prefix_index_match(berth_prefix_index* index,
     BERTH_CHECK(1, berth_prefix_key_is_used(index, root.id));
     if (limit > count) limit = count;
     *out_match = (berth_prefix_match){.partial = BERTH_PREFIX_NO_BLOCK};
+    if (index->policy->asked != NULL) index->policy->asked(index);
     lookup look = {root.id, tokens, count, limit, BERTH_PREFIX_NO_BLOCK, 0};
     out_match->blocks = find_whole_blocks(index, &look, out_blocks);
     find_begun_block(index, &look, out_match);
@@ -280,7 +287,7 @@ static void add(berth_prefix_index* index, uint32_t block, const int32_t* tokens
     ++index->counted.held_blocks;
     ++index->counted.inserted;
     berth_prefix_ghost* ghost = berth_prefix_ghosts_find(index, berth_prefix_node_key(index, node));
-    if (ghost != NULL) node->uses = ghost->uses;
+    if (ghost != NULL) node->uses = ghost->uses + (ghost->uses < UINT32_MAX);
     if (index->policy->inserted != NULL) index->policy->inserted(index, block, ghost);
     if (ghost != NULL) berth_prefix_ghosts_remove(index, ghost);
 }
@@ -334,6 +341,7 @@ void berth_prefix_index_hold(berth_prefix_index* index, uint32_t block) {
     node->is_held = true;
     ++index->counted.held_blocks;
     berth_prefix_order_remove(index, block);
+    if (index->policy->left != NULL) index->policy->left(index, block);
 }
 
 void berth_prefix_index_unhold(berth_prefix_index* index, uint32_t block) {
@@ -343,6 +351,7 @@ void berth_prefix_index_unhold(berth_prefix_index* index, uint32_t block) {
     node->is_held = false;
     node->stamp = ++index->clock;
     --index->counted.held_blocks;
+    if (index->policy->unheld != NULL) index->policy->unheld(index, block);
     offer(index, block);
 }
 
@@ -364,14 +373,12 @@ static void forget(berth_prefix_index* index, uint32_t block) {
 bool berth_prefix_index_evict(berth_prefix_index* index, uint32_t* out_block) {
     *out_block = BERTH_PREFIX_NO_BLOCK;
     if (index->heap_count == 0) return false;
-    const uint32_t block = index->tables.heap[0].block;
+    const uint32_t block = index->policy->choose(index);
     const berth_prefix_node* node = berth_prefix_node_of(index, block);
     berth_prefix_ghost ghost = {.key = berth_prefix_node_key(index, node),
                                 .stamp = node->stamp,
                                 .uses = node->uses,
-                                .depth = node->depth,
                                 .note = node->note};
-    if (index->policy->evicted != NULL) index->policy->evicted(index, block, &ghost);
     berth_prefix_ghosts_add(index, &ghost);
     ++index->counted.evicted;
     index->counted.evicted_uses += node->uses;
@@ -383,6 +390,8 @@ bool berth_prefix_index_evict(berth_prefix_index* index, uint32_t* out_block) {
 void berth_prefix_index_remove(berth_prefix_index* index, uint32_t block) {
     if (!berth_prefix_is_known(index, block)) return;
     BERTH_CHECK(1, berth_prefix_node_of(index, block)->first_child == BERTH_PREFIX_NONE);
+    berth_prefix_order_remove(index, block);
+    if (index->policy->left != NULL) index->policy->left(index, block);
     forget(index, block);
 }
 
@@ -391,6 +400,8 @@ void berth_prefix_index_move(berth_prefix_index* index, uint32_t from, uint32_t 
     BERTH_CHECK(1, to < index->tables.capacity && !berth_prefix_is_known(index, to));
     berth_prefix_node* node = berth_prefix_node_of(index, from);
     berth_prefix_node* moved = berth_prefix_node_of(index, to);
+    const bool is_evictable = node->heap_at != BERTH_PREFIX_NONE;
+    berth_prefix_order_remove(index, from);
     berth_prefix_tables_unlink(index, from);
     *moved = *node;
     *node = (berth_prefix_node){0};
@@ -398,7 +409,7 @@ void berth_prefix_index_move(berth_prefix_index* index, uint32_t from, uint32_t 
            berth_prefix_tokens_of(index, from),
            moved->tokens * sizeof(int32_t));
     berth_prefix_tables_link(index, to);
-    if (moved->heap_at != BERTH_PREFIX_NONE) index->tables.heap[moved->heap_at].block = to;
+    if (is_evictable) berth_prefix_order_add(index, to);
     if (moved->next_sibling != BERTH_PREFIX_NONE)
         berth_prefix_node_of(index, moved->next_sibling)->previous_sibling = to;
     if (moved->previous_sibling != BERTH_PREFIX_NONE)

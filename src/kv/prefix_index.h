@@ -26,6 +26,8 @@
 #define BERTH_PREFIX_NO_BLOCK UINT32_MAX
 /// Most tokens of a block.
 #define BERTH_PREFIX_MAX_BLOCK_TOKENS 1024u
+/// Most blocks.
+#define BERTH_PREFIX_MAX_BLOCKS (1u << 28)
 /// Most bytes of a key.
 #define BERTH_PREFIX_MAX_KEY_BYTES 256u
 
@@ -94,7 +96,7 @@ void berth_prefix_index_destroy(berth_prefix_index* index);
 
 /// Makes room for the blocks 0 to `block_capacity` - 1. Besides create and open_root the only call
 /// that allocates.
-/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_INVALID_ARGUMENT for more than 2^31; unchanged then.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY, BERTH_ERR_INVALID_ARGUMENT for more than 2^28; unchanged then.
 /// Cost:   O(block_capacity) when it grows.
 BERTH_NODISCARD berth_status berth_prefix_index_reserve(berth_prefix_index* index,
                                                         uint32_t block_capacity);

@@ -25,7 +25,10 @@ typedef struct berth_prefix_node {
     uint32_t depth;   ///< blocks before it
     uint32_t uses;    ///< hits so far, and those before it was evicted as far as is remembered
     uint32_t note;    ///< the policy's
-    uint16_t tokens;  ///< 0: not known
+    uint32_t first_younger;    ///< prefix_classes.c: the list of those below it in a heap
+    uint32_t next_younger;     ///< in such a list
+    uint32_t previous_younger; ///< in such a list; of its first one, the one above
+    uint16_t tokens;           ///< 0: not known
     bool is_held;
 } berth_prefix_node;
 
@@ -34,14 +37,13 @@ typedef struct berth_prefix_ghost {
     uint64_t key; ///< berth_prefix_key; 0: none
     uint64_t stamp;
     uint32_t uses;
-    uint32_t depth;
     uint32_t note;
     uint32_t next_in_bucket;
 } berth_prefix_ghost;
 
-/// An evictable block; the one with the least rank goes first.
+/// An evictable block and the time of its last use.
 typedef struct berth_prefix_rank {
-    uint64_t rank;
+    uint64_t stamp;
     uint32_t block;
 } berth_prefix_rank;
 
@@ -70,15 +72,20 @@ typedef struct berth_prefix_tables {
     uint32_t* buckets;          ///< by berth_prefix_key
     uint32_t* same_buckets;     ///< by content
     berth_prefix_rank* heap;    ///< [heap_count] evictable blocks
-    berth_prefix_ghost* ghosts; ///< [capacity], a ring
+    berth_prefix_ghost* ghosts; ///< [ghost_capacity], a ring
+    uint32_t ghost_capacity;
     uint32_t* ghost_buckets;
 } berth_prefix_tables;
 
 typedef struct berth_evict_policy berth_evict_policy;
 
+/// What the policy by reuse has learned; see evict_reuse.h.
+typedef struct berth_evict_reuse berth_evict_reuse;
+
 struct berth_prefix_index {
     const berth_host* host;
     const berth_evict_policy* policy;
+    berth_evict_reuse* reuse; ///< NULL with another policy
     uint32_t block_tokens;
     uint64_t clock; ///< uses so far
     berth_prefix_tables tables;
@@ -91,19 +98,31 @@ struct berth_prefix_index {
     berth_prefix_stats counted; ///< those that events change
 };
 
-/// What decides who goes first. One static table for each policy.
+/// What decides who goes first. One static table for each policy; all but the first two entries are
+/// optional.
 struct berth_evict_policy {
-    /// The rank of an evictable block. Asked when it becomes evictable, and when it is used then.
-    uint64_t (*rank)(const berth_prefix_index* index, uint32_t block);
-    /// A block has become known; `ghost` is what was remembered of it (NULL: nothing). Optional.
+    uint32_t ghosts_per_block; ///< blocks to be remembered when evicted, for each there is room for
+    /// The evictable block that goes next. There is one.
+    uint32_t (*choose)(berth_prefix_index* index);
+    /// A prompt is about to be looked up.
+    void (*asked)(berth_prefix_index* index);
+    /// A prompt has found the block; its stamp is still that of the use before.
+    void (*found)(berth_prefix_index* index, uint32_t block);
+    /// A block has become known; `ghost` is what was remembered of it, NULL: nothing.
     void (*inserted)(berth_prefix_index* index, uint32_t block, const berth_prefix_ghost* ghost);
-    /// A prompt has found the block; its stamp is still that of the use before. Optional.
-    void (*hit)(berth_prefix_index* index, uint32_t block);
-    /// The block of the least rank goes; `ghost` will be remembered of it. Optional.
-    void (*evicted)(berth_prefix_index* index, uint32_t block, berth_prefix_ghost* ghost);
+    /// Somebody holds the block from now on, or it is forgotten without being evicted.
+    void (*left)(berth_prefix_index* index, uint32_t block);
+    /// Nobody holds the block any more; its stamp is that of now.
+    void (*unheld)(berth_prefix_index* index, uint32_t block);
+    /// The block is evictable from now on, or no more.
+    void (*offered)(berth_prefix_index* index, uint32_t block);
+    void (*withdrawn)(berth_prefix_index* index, uint32_t block);
+    /// What was remembered of a block gives way to newer ones.
+    void (*faded)(berth_prefix_index* index, const berth_prefix_ghost* ghost);
 };
 
-extern const berth_evict_policy berth_evict_lru;
+extern const berth_evict_policy berth_evict_by_age;
+extern const berth_evict_policy berth_evict_by_reuse;
 
 static inline berth_prefix_node* berth_prefix_node_of(const berth_prefix_index* index,
                                                       uint32_t block) {
@@ -131,18 +150,24 @@ static inline uint64_t berth_prefix_node_key(const berth_prefix_index* index,
     return berth_prefix_key(node->content, index->keys.items[node->root].salt);
 }
 
-// prefix_order.c: the evictable blocks, a heap.
+// prefix_order.c: the evictable blocks, a heap by their last use.
 
 /// Puts a block in. There is room.
 void berth_prefix_order_add(berth_prefix_index* index, uint32_t block);
 /// Takes a block out; does nothing if it is not in.
 void berth_prefix_order_remove(berth_prefix_index* index, uint32_t block);
-/// Asks the policy for the block's rank again; does nothing if it is not in.
-void berth_prefix_order_update(berth_prefix_index* index, uint32_t block);
 /// Everything lies where it should.
 bool berth_prefix_order_is_valid(const berth_prefix_index* index);
 
-// prefix_ghosts.c: what was evicted lately, as many as there are blocks.
+// prefix_classes.c: heaps by last use of blocks of one kind. A heap is named by its oldest block,
+// NONE: it is empty.
+
+/// Puts a block in, whose links are its own.
+void berth_prefix_class_add(berth_prefix_index* index, uint32_t* heap, uint32_t block);
+/// Takes a block out that is in.
+void berth_prefix_class_remove(berth_prefix_index* index, uint32_t* heap, uint32_t block);
+
+// prefix_ghosts.c: what was evicted lately.
 
 /// Remembers `ghost`, and forgets the oldest one.
 void berth_prefix_ghosts_add(berth_prefix_index* index, const berth_prefix_ghost* ghost);

@@ -14,7 +14,7 @@ static size_t lay_out(berth_prefix_tables* tables, uint32_t block_tokens, char* 
     tables->nodes = berth_carve(memory, &total, capacity, sizeof *tables->nodes);
     tables->tokens = berth_carve(memory, &total, capacity * block_tokens, sizeof *tables->tokens);
     tables->heap = berth_carve(memory, &total, capacity, sizeof *tables->heap);
-    tables->ghosts = berth_carve(memory, &total, capacity, sizeof *tables->ghosts);
+    tables->ghosts = berth_carve(memory, &total, tables->ghost_capacity, sizeof *tables->ghosts);
     tables->buckets = berth_carve(memory, &total, buckets, sizeof *tables->buckets);
     tables->same_buckets = berth_carve(memory, &total, buckets, sizeof *tables->same_buckets);
     tables->ghost_buckets = berth_carve(memory, &total, buckets, sizeof *tables->ghost_buckets);
@@ -66,19 +66,24 @@ static void refill(berth_prefix_index* index, const berth_prefix_tables* old) {
         if (old->nodes[b].tokens > 0) berth_prefix_tables_link(index, b);
     const uint32_t first = index->next_ghost;
     index->next_ghost = 0;
-    for (uint32_t i = 0; i < old->capacity; ++i) {
-        const berth_prefix_ghost* ghost = &old->ghosts[(first + i) % old->capacity];
+    for (uint32_t i = 0; i < old->ghost_capacity; ++i) {
+        const berth_prefix_ghost* ghost = &old->ghosts[(first + i) % old->ghost_capacity];
         if (ghost->key != 0) berth_prefix_ghosts_add(index, ghost);
     }
 }
 
 berth_status berth_prefix_index_reserve(berth_prefix_index* index, uint32_t block_capacity) {
     if (block_capacity <= index->tables.capacity) return BERTH_OK;
-    if (block_capacity > UINT32_C(1) << 31)
+    if (block_capacity > BERTH_PREFIX_MAX_BLOCKS)
         return berth_fail(BERTH_ERR_INVALID_ARGUMENT,
-                          "an index of %u blocks; it may have up to 2^31",
-                          block_capacity);
-    berth_prefix_tables grown = {.capacity = block_capacity, .mask = mask_for(block_capacity)};
+                          "an index of %u blocks; it may have up to %u",
+                          block_capacity,
+                          BERTH_PREFIX_MAX_BLOCKS);
+    berth_prefix_tables grown = {
+        .capacity = block_capacity,
+        .ghost_capacity = block_capacity * index->policy->ghosts_per_block,
+        .mask = mask_for(block_capacity),
+    };
     grown.bytes = lay_out(&grown, index->block_tokens, NULL);
     grown.memory = berth_host_calloc(index->host, 1, grown.bytes);
     if (grown.memory == NULL)
