@@ -2,6 +2,8 @@
 // The report's numbers, its table and its JSON.
 #include "generate_report.h"
 
+#include "report_text.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -36,102 +38,76 @@ berth_status llm_report_collect(const llm_session* session,
     return status;
 }
 
-static double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
-
 static double per_second(uint64_t count, uint64_t ns) {
-    return ratio((double)count * 1e9, (double)ns);
+    return llm_ratio((double)count * 1e9, (double)ns);
 }
 
 /// Mean peak / lower bound over the replays of a kind.
 static double mean_ratio(const berth_step_counters* c) {
-    return ratio((double)c->ratio_sum_ppm * 1e-6, (double)c->ratio_runs);
+    return llm_ratio((double)c->ratio_sum_ppm * 1e-6, (double)c->ratio_runs);
 }
 
 static double coverage(const berth_step_counters* c) {
-    return ratio((double)c->placed_bytes, (double)c->allocated_bytes);
+    return llm_ratio((double)c->placed_bytes, (double)c->allocated_bytes);
 }
 
 /// How many times larger the run's peak would be with a place of its own for each value.
 static double reuse_factor(const berth_step_counters* c) {
-    return ratio((double)c->sum_bytes, (double)c->peak_bytes);
+    return llm_ratio((double)c->sum_bytes, (double)c->peak_bytes);
 }
 
 static double planning_share(const llm_report_step* step) {
-    return ratio((double)step->counters.plan_ns, (double)step->record.run_ns);
-}
-
-/// A cell of the table.
-typedef struct cell {
-    char text[32];
-} cell;
-
-static cell format_count(uint64_t count) {
-    cell c;
-    snprintf(c.text, sizeof c.text, "%" PRIu64, count);
-    return c;
-}
-
-static cell format_number(double number, int digits, const char* unit) {
-    cell c;
-    snprintf(c.text, sizeof c.text, "%.*f%s", digits, number, unit);
-    return c;
-}
-
-static cell format_bytes(uint64_t bytes) {
-    static const char* const units[] = {" B", " KiB", " MiB", " GiB"};
-    double number = (double)bytes;
-    size_t unit = 0;
-    for (; number >= 1024.0 && unit < 3; unit++)
-        number /= 1024.0;
-    return format_number(number, unit == 0 ? 0 : 2, units[unit]);
-}
-
-static cell format_time(uint64_t ns) {
-    if (ns < 1000000) return format_number((double)ns * 1e-3, 1, " us");
-    if (ns < 1000000000) return format_number((double)ns * 1e-6, 1, " ms");
-    return format_number((double)ns * 1e-9, 2, " s");
+    return llm_ratio((double)step->counters.plan_ns, (double)step->record.run_ns);
 }
 
 /// Writes one cell of a row for one kind of step.
-typedef cell (*cell_fn)(const llm_report_step* step);
+typedef llm_cell (*cell_fn)(const llm_report_step* step);
 
-static cell runs(const llm_report_step* s) { return format_count(s->counters.runs); }
-static cell hits(const llm_report_step* s) { return format_count(s->counters.hits); }
-static cell partial(const llm_report_step* s) { return format_count(s->counters.partial); }
-static cell recorded(const llm_report_step* s) { return format_count(s->counters.recorded); }
-static cell side_exits(const llm_report_step* s) { return format_count(s->counters.side_exits); }
-static cell late_misses(const llm_report_step* s) { return format_count(s->record.late_misses); }
-static cell plans(const llm_report_step* s) { return format_count(s->counters.plans); }
-static cell paths(const llm_report_step* s) { return format_count(s->counters.paths); }
-static cell evaluations(const llm_report_step* s) { return format_count(s->counters.evaluations); }
-static cell covered(const llm_report_step* s) {
-    return format_number(100.0 * coverage(&s->counters), 2, " %");
+static llm_cell runs(const llm_report_step* s) { return llm_cell_count(s->counters.runs); }
+static llm_cell hits(const llm_report_step* s) { return llm_cell_count(s->counters.hits); }
+static llm_cell partial(const llm_report_step* s) { return llm_cell_count(s->counters.partial); }
+static llm_cell recorded(const llm_report_step* s) { return llm_cell_count(s->counters.recorded); }
+static llm_cell side_exits(const llm_report_step* s) {
+    return llm_cell_count(s->counters.side_exits);
 }
-static cell peak(const llm_report_step* s) { return format_bytes(s->counters.peak_bytes); }
-static cell bound(const llm_report_step* s) { return format_bytes(s->counters.lower_bound_bytes); }
+static llm_cell late_misses(const llm_report_step* s) {
+    return llm_cell_count(s->record.late_misses);
+}
+static llm_cell plans(const llm_report_step* s) { return llm_cell_count(s->counters.plans); }
+static llm_cell paths(const llm_report_step* s) { return llm_cell_count(s->counters.paths); }
+static llm_cell evaluations(const llm_report_step* s) {
+    return llm_cell_count(s->counters.evaluations);
+}
+static llm_cell covered(const llm_report_step* s) {
+    return llm_cell_number(100.0 * coverage(&s->counters), 2, " %");
+}
+static llm_cell peak(const llm_report_step* s) { return llm_cell_bytes(s->counters.peak_bytes); }
+static llm_cell bound(const llm_report_step* s) {
+    return llm_cell_bytes(s->counters.lower_bound_bytes);
+}
 /// Without a replay there is nothing to compare.
-static const cell NO_RATIO = {"-"};
+static const llm_cell NO_RATIO = {"-"};
 
-static cell ratio_mean(const llm_report_step* s) {
+static llm_cell ratio_mean(const llm_report_step* s) {
     if (s->counters.ratio_runs == 0) return NO_RATIO;
-    return format_number(mean_ratio(&s->counters), 4, "");
+    return llm_cell_number(mean_ratio(&s->counters), 4, "");
 }
-static cell ratio_max(const llm_report_step* s) {
+static llm_cell ratio_max(const llm_report_step* s) {
     if (s->counters.ratio_runs == 0) return NO_RATIO;
-    return format_number((double)s->counters.ratio_max_ppm * 1e-6, 4, "");
+    return llm_cell_number((double)s->counters.ratio_max_ppm * 1e-6, 4, "");
 }
-static cell unshared(const llm_report_step* s) { return format_bytes(s->counters.sum_bytes); }
-static cell reuse(const llm_report_step* s) {
-    return format_number(reuse_factor(&s->counters), 1, " x");
+static llm_cell unshared(const llm_report_step* s) { return llm_cell_bytes(s->counters.sum_bytes); }
+static llm_cell reuse(const llm_report_step* s) {
+    return llm_cell_number(reuse_factor(&s->counters), 1, " x");
 }
-static cell pooled(const llm_report_step* s) { return format_bytes(s->counters.pool_bytes); }
-static cell planning(const llm_report_step* s) { return format_time(s->counters.plan_ns); }
-static cell share(const llm_report_step* s) {
-    return format_number(100.0 * planning_share(s), 4, " %");
+static llm_cell pooled(const llm_report_step* s) { return llm_cell_bytes(s->counters.pool_bytes); }
+static llm_cell planning(const llm_report_step* s) { return llm_cell_time(s->counters.plan_ns); }
+static llm_cell share(const llm_report_step* s) {
+    return llm_cell_number(100.0 * planning_share(s), 4, " %");
 }
-static cell tokens(const llm_report_step* s) { return format_count(s->record.tokens); }
-static cell speed(const llm_report_step* s) {
-    return format_number(per_second(s->record.tokens, s->record.run_ns), 1, "");
+static llm_cell tokens(const llm_report_step* s) { return llm_cell_count(s->record.tokens); }
+static llm_cell speed(const llm_report_step* s) {
+    return llm_cell_number(per_second(s->record.tokens, s->record.run_ns), 1, "");
 }
 
 static void print_row(FILE* out, const llm_report* report, const char* label, cell_fn fn) {
@@ -183,7 +159,7 @@ static void print_cache(FILE* out, const llm_report* report) {
             "Cache of keys and values: blocks of %" PRId64 " tokens, %s each; %" PRIu64
             " tokens in %" PRIu64 " of them, %" PRIu64 " computed in all\n",
             report->layout.block_tokens,
-            format_bytes(kv->block_bytes).text,
+            llm_cell_bytes(kv->block_bytes).text,
             kv->held_tokens,
             kv->held_blocks,
             kv->appended_tokens);
@@ -207,7 +183,7 @@ static void print_memory(FILE* out, const llm_report* report) {
     };
     fputs("Memory\n", out);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        fprintf(out, "  %-34s %14s\n", rows[i].label, format_bytes(rows[i].bytes).text);
+        fprintf(out, "  %-34s %14s\n", rows[i].label, llm_cell_bytes(rows[i].bytes).text);
 }
 
 static void print_comparison(FILE* out, const llm_report* report, const llm_comparison* other) {
@@ -218,8 +194,8 @@ static void print_comparison(FILE* out, const llm_report* report, const llm_comp
     fprintf(out,
             "  %-34s %14s %14s\n",
             "most mapped at one time",
-            format_bytes(report->memory.peak_mapped_bytes).text,
-            format_bytes(other->other->memory.peak_mapped_bytes).text);
+            llm_cell_bytes(report->memory.peak_mapped_bytes).text,
+            llm_cell_bytes(other->other->memory.peak_mapped_bytes).text);
     for (size_t i = 0; i < report->step_count && i < other->other->step_count; i++) {
         char label[48];
         snprintf(label, sizeof label, "%s tokens/s", report->steps[i].name);
