@@ -266,7 +266,7 @@ static int by_arrival(const void* a, const void* b) {
 static void place_requests(replay* r) {
     const llm_replay_options* o = r->options;
     const llm_trace_row* rows = o->trace->rows + o->first_row;
-    double first_ms = INFINITY;
+    double first_ms = rows[0].arrival_ms;
     for (size_t i = 0; i < o->row_count; i++)
         first_ms = fmin(first_ms, rows[i].arrival_ms);
     for (size_t i = 0; i < o->row_count; i++) {
