@@ -638,6 +638,9 @@ static void scratch_is_linear_in_sequences_and_entries(void** state) {
     assert_int_equal(scratch_at(1, 2, 1010) - scratch_at(1, 2, 510), scratch_at(1, 2, 510) - base);
     assert_int_equal(scratch_at(1, 202, 10) - scratch_at(1, 102, 10),
                      scratch_at(1, 102, 10) - base);
+    for (int64_t s = 2; s < 9; ++s)
+        assert_int_equal(scratch_at(1, s + 1, 10) - scratch_at(1, s, 10),
+                         scratch_at(1, 3, 10) - base);
     assert_true(scratch_at(1, INT64_MAX / 2, 10) == UINT64_MAX);
     assert_true(scratch_at(1, 2, INT64_MAX / 2) == UINT64_MAX);
 }

@@ -40,9 +40,9 @@ static bool scratch_of(const berth_op_call* call, scratch_sizes* s) {
     const uint64_t worker =
         (uint64_t)berth_attention_worker_floats(q->dims[2], width, BERTH_ATTENTION_ROWS, true) *
         sizeof(float);
-    const uint64_t each = sizeof(berth_attention_sequence) + sizeof(new_rows);
+    // whole cache lines for each, so that the sum is linear in the sequences
+    const uint64_t each = berth_round_up(sizeof(berth_attention_sequence) + sizeof(new_rows), 64);
     if (!berth_mul_u64(sequences, each, &s->sequence_bytes) ||
-        !berth_try_round_up(s->sequence_bytes, 64, &s->sequence_bytes) ||
         !berth_mul_u64(workers, worker, &s->worker_bytes))
         return false;
     s->slot_bytes = 0;
