@@ -101,20 +101,16 @@ typedef struct extent {
     size_t new_blocks; ///< copies included
 } extent;
 
-/// Checks the parts, marks their sequences, and makes room in their tables.
+/// Checks the parts and marks their sequences.
 static berth_status join_parts(berth_kv_cache* cache,
                                const berth_kv_part* parts,
                                size_t count,
                                extent* out_extent) {
-    const berth_host* host = cache->blocks.host;
     *out_extent = (extent){0};
     for (size_t i = 0; i < count; ++i) {
         BERTH_TRY(check_part(cache, &parts[i], i));
         berth_kv_sequence* sequence = parts[i].sequence;
-        const size_t after = sequence->tokens.count + (size_t)parts[i].count;
-        const size_t blocks = blocks_for(cache, after);
-        BERTH_TRY(berth_kv_token_vec_reserve(&sequence->tokens, host, after));
-        BERTH_TRY(berth_kv_block_vec_reserve(&sequence->blocks, host, blocks));
+        const size_t blocks = blocks_for(cache, sequence->tokens.count + (size_t)parts[i].count);
         sequence->is_in_batch = true;
         cache->batch.sequences[cache->batch.tables.sequences++] = sequence;
         out_extent->tokens += (size_t)parts[i].count;
@@ -126,6 +122,21 @@ static berth_status join_parts(berth_kv_cache* cache,
                               "the batch has more tokens or blocks than tables can number");
     }
     return BERTH_OK;
+}
+
+/// Makes room in all tables. Errors: BERTH_ERR_OUT_OF_MEMORY.
+static berth_status reserve_tables(berth_kv_cache* cache,
+                                   const berth_kv_part* parts,
+                                   const extent* sizes) {
+    const berth_host* host = cache->blocks.host;
+    const size_t count = (size_t)cache->batch.tables.sequences;
+    for (size_t i = 0; i < count; ++i) {
+        berth_kv_sequence* sequence = cache->batch.sequences[i];
+        const size_t after = sequence->tokens.count + (size_t)parts[i].count;
+        BERTH_TRY(berth_kv_token_vec_reserve(&sequence->tokens, host, after));
+        BERTH_TRY(berth_kv_block_vec_reserve(&sequence->blocks, host, blocks_for(cache, after)));
+    }
+    return reserve_numbers(cache, count, sizes->tokens, sizes->blocks);
 }
 
 /// Lets the sequence write to its begun last block: it is its own, and the index does not know it.
@@ -259,8 +270,9 @@ static berth_status begin(berth_kv_cache* cache, const berth_kv_part* parts, siz
     BERTH_TRY(reserve_parts(cache, count));
     extent sizes;
     berth_status status = join_parts(cache, parts, count, &sizes);
-    if (status == BERTH_OK) status = reserve_numbers(cache, count, sizes.tokens, sizes.blocks);
+    // what there is no room for takes no host memory either
     if (status == BERTH_OK) status = berth_kv_make_room(cache, sizes.new_blocks);
+    if (status == BERTH_OK) status = reserve_tables(cache, parts, &sizes);
     if (status == BERTH_OK) {
         status = extend_parts(cache, parts);
         if (status != BERTH_OK) undo_parts(batch);
@@ -330,7 +342,15 @@ static berth_tensor* upload(berth_kv_batch* batch,
 bool berth_kv_batch_upload(berth_kv_batch* batch, berth_kv_tensors* out_tensors) {
     if (out_tensors == NULL) return false;
     *out_tensors = (berth_kv_tensors){0};
-    if (batch == NULL || batch->is_uploaded) return false;
+    if (batch == NULL || batch->cache == NULL) return false;
+    if (!batch->is_open || batch->is_uploaded) {
+        const berth_status status =
+            berth_fail(BERTH_ERR_STATE,
+                       batch->is_open ? "the tables of the batch have been uploaded already"
+                                      : "the batch has ended");
+        (void)berth_api_refuse(batch->cache->context, status, "kv_batch_upload", NULL, 0);
+        return false;
+    }
     const int64_t tokens = batch->tables.tokens, blocks = batch->tables.blocks;
     const int64_t rows[2] = {batch->tables.sequences, ROW_NUMBERS};
     batch->is_uploaded = true;

@@ -137,6 +137,9 @@ static void note_mapped(berth_kv_blocks* blocks, uint64_t first, uint64_t count)
     }
     blocks->mapped_granules += count;
     blocks->idle_granules += count;
+    while (blocks->first_unmapped < blocks->granules &&
+           has_bit(blocks->mapped, blocks->first_unmapped))
+        ++blocks->first_unmapped;
     if (blocks->end_mapped < first + count) blocks->end_mapped = first + count;
     uint64_t at, end;
     blocks_over(blocks, first, first + count, &at, &end);
@@ -171,36 +174,33 @@ static void note_unmapped(berth_kv_blocks* blocks, uint64_t first, uint64_t coun
 uint64_t berth_kv_blocks_query_mappable(const berth_kv_blocks* blocks) {
     const uint64_t left = blocks->granules - blocks->mapped_granules;
     const uint64_t room = berth_store_query_room(blocks->account) / blocks->granule_bytes;
+    // the begin of the block that reaches into the first granule is mapped already
+    const uint64_t begun = blocks->first_unmapped * blocks->granule_bytes % blocks->block_bytes;
     const uint64_t bytes = (left < room ? left : room) * blocks->granule_bytes;
-    const uint64_t count = bytes / blocks->block_bytes;
+    const uint64_t count = (begun + bytes) / blocks->block_bytes;
     const uint64_t free = blocks->most - blocks->taken_count - blocks->ready_count;
     return count < free ? count : free;
 }
 
-/// The lowest run of unmapped granules, of `most` at most: its begin; 0 in `*out_count` if there is
-/// none.
-static uint64_t find_unmapped(berth_kv_blocks* blocks, uint64_t most, uint64_t* out_count) {
-    uint64_t first = blocks->first_unmapped;
-    while (first < blocks->granules && has_bit(blocks->mapped, first))
-        ++first;
-    blocks->first_unmapped = first;
+/// The lowest run of unmapped granules, no longer than what `missing` more blocks take; 0 if there
+/// is none. It begins at `first_unmapped`.
+static uint64_t find_unmapped(const berth_kv_blocks* blocks, uint64_t missing) {
+    const uint64_t first = blocks->first_unmapped;
+    const uint64_t block = first * blocks->granule_bytes / blocks->block_bytes;
+    const uint64_t most = last_granule(blocks, block + missing - 1) + 1 - first;
     uint64_t count = 0;
     while (count < most && first + count < blocks->granules &&
            !has_bit(blocks->mapped, first + count))
         ++count;
-    *out_count = count;
-    return first;
+    return count;
 }
 
 berth_status berth_kv_blocks_prepare(berth_kv_blocks* blocks,
                                      uint64_t count,
                                      berth_reservation* reservation) {
     while (blocks->ready_count < count) {
-        const uint64_t missing = count - blocks->ready_count;
-        const uint64_t bytes = missing * blocks->block_bytes;
-        uint64_t run;
-        const uint64_t first = find_unmapped(
-            blocks, (bytes + blocks->granule_bytes - 1) / blocks->granule_bytes, &run);
+        const uint64_t first = blocks->first_unmapped;
+        const uint64_t run = find_unmapped(blocks, count - blocks->ready_count);
         if (run == 0)
             return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "the KV cache has reached its limit");
         uint64_t begin, end;
@@ -386,7 +386,7 @@ bool berth_kv_blocks_are_valid(const berth_kv_blocks* blocks) {
             users += berth_kv_blocks_is_taken(blocks, (uint32_t)at);
         const bool has_memory = has_bit(blocks->mapped, g);
         if (users != blocks->users[g] || (has_memory && g >= blocks->end_mapped) ||
-            (!has_memory && g < blocks->first_unmapped))
+            (has_memory ? g == blocks->first_unmapped : g < blocks->first_unmapped))
             return false;
         mapped += has_memory;
         idle += has_memory && users == 0;

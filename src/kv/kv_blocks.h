@@ -52,7 +52,7 @@ typedef struct berth_kv_blocks {
     uint64_t granules;       ///< of the space that blocks may lie in
     uint64_t mapped_granules;
     uint64_t idle_granules;  ///< of them, those without a taken block
-    uint64_t first_unmapped; ///< no granule below is unmapped
+    uint64_t first_unmapped; ///< the lowest one; all below are mapped
     uint64_t end_mapped;     ///< none from here up is mapped
     uint64_t* mapped;        ///< a bit for each granule
     uint32_t* users;         ///< taken blocks that touch each granule

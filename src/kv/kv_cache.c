@@ -245,13 +245,16 @@ void berth_kv_cache_release(berth_kv_cache* cache) {
 }
 
 void berth_kv_cache_layout(const berth_kv_cache* cache, berth_kv_layout* out_layout) {
-    *out_layout = cache->layout;
+    if (out_layout == NULL) return;
+    *out_layout = cache == NULL ? (berth_kv_layout){0} : cache->layout;
 }
 
-void* berth_kv_cache_base(const berth_kv_cache* cache) { return cache->blocks.space->base; }
+void* berth_kv_cache_base(const berth_kv_cache* cache) {
+    return cache == NULL ? NULL : cache->blocks.space->base;
+}
 
 void berth_kv_cache_set_recompute_cost(berth_kv_cache* cache, double ns_per_token) {
-    cache->recompute_ns = ns_per_token > 0 ? ns_per_token : 0;
+    if (cache != NULL) cache->recompute_ns = ns_per_token > 0 ? ns_per_token : 0;
 }
 
 // --- Who holds a block ---------------------------------------------------------------------------
@@ -327,6 +330,7 @@ static void fill_stats(const berth_kv_cache* cache, berth_kv_stats* stats) {
 }
 
 void berth_kv_cache_query_stats(const berth_kv_cache* cache, berth_kv_stats* out_stats) {
+    if (out_stats == NULL) return;
     *out_stats = (berth_kv_stats){0};
     if (cache == NULL || berth_home_is_forked(&cache->context->home)) return;
     // a callback's thread has the lock: the numbers are those between two steps of its own call

@@ -67,15 +67,6 @@ static void map_spare(berth_kv_cache* cache, uint64_t count) {
     if (wanted > ready) (void)!berth_kv_blocks_prepare(&cache->blocks, wanted, NULL);
 }
 
-/// Asks for as much as is missing of everybody else's idle memory.
-static berth_status climb(berth_kv_cache* cache, uint64_t count) {
-    berth_kv_blocks* blocks = &cache->blocks;
-    const uint64_t left = (blocks->granules - blocks->mapped_granules) * blocks->granule_bytes;
-    const uint64_t missing = (count - blocks->ready_count) * blocks->block_bytes;
-    if (missing > left) return BERTH_ERR_OUT_OF_MEMORY;
-    return berth_kv_blocks_prepare(blocks, count, NULL);
-}
-
 static berth_status make_room(berth_kv_cache* cache, uint64_t count) {
     berth_kv_blocks* blocks = &cache->blocks;
     if (blocks->ready_count >= count) return BERTH_OK;
@@ -88,7 +79,8 @@ static berth_status make_room(berth_kv_cache* cache, uint64_t count) {
         return BERTH_OK;
     }
     // cached blocks alone do not do: only with what others have idle
-    if (climb(cache, count - cache->cached_count) != BERTH_OK) return refuse(cache, count);
+    if (berth_kv_blocks_prepare(blocks, count - cache->cached_count, NULL) != BERTH_OK)
+        return refuse(cache, count);
     berth_kv_evict(cache, count);
     return BERTH_OK;
 }
@@ -103,6 +95,8 @@ berth_status berth_kv_make_room(berth_kv_cache* cache, uint64_t count) {
 }
 
 berth_status berth_kv_cache_query_room(berth_kv_cache* cache, berth_kv_room* out_room) {
+    if (out_room == NULL)
+        return berth_fail(BERTH_ERR_INVALID_ARGUMENT, "a place for the room is needed");
     *out_room = (berth_kv_room){0};
     BERTH_TRY(berth_kv_enter(cache));
     *out_room = (berth_kv_room){

@@ -242,6 +242,8 @@ berth_status berth_kv_find(berth_kv_sequence* sequence,
     berth_kv_cache* cache = sequence->cache;
     const uint32_t size = berth_kv_block_tokens(cache);
     *out_match = (berth_kv_match){.miss = BERTH_KV_MISS_NONE_SHARED};
+    const size_t most = (size_t)cache->blocks.most * size;
+    if (limit > most) limit = most;
     BERTH_TRY(berth_kv_token_vec_reserve(&sequence->tokens, cache->blocks.host, limit));
     BERTH_TRY(berth_kv_block_vec_reserve(&sequence->blocks, cache->blocks.host, limit / size + 1));
     sequence->tokens.count = 0;
@@ -398,7 +400,8 @@ int64_t berth_kv_sequence_growth(const berth_kv_sequence* sequence, int64_t coun
     const uint64_t after = sequence->tokens.count + (uint64_t)count;
     const uint64_t blocks = after / size + (after % size != 0);
     const bool is_whole = !sequence->is_parked && !sequence->is_in_batch;
-    int64_t growth = (int64_t)(blocks - (sequence->is_parked ? 0 : sequence->blocks.count));
+    int64_t growth = blocks > INT64_MAX ? INT64_MAX : (int64_t)blocks;
+    if (!sequence->is_parked) growth -= (int64_t)sequence->blocks.count;
     if (is_whole && berth_kv_needs_copy(sequence)) ++growth;
     berth_kv_leave(sequence->cache);
     return growth;

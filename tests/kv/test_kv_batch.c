@@ -301,6 +301,35 @@ static void an_op_that_cannot_be_leaves_an_error_in_the_context(void** state) {
     kv_kit_close(&kit);
 }
 
+static void a_batch_is_uploaded_once_and_before_its_end(void** state) {
+    (void)state;
+    kv_kit kit;
+    const berth_kv_options options = kv_kit_options();
+    kv_kit_open(&kit, &options, 8);
+    berth_context* ctx = kit.exec.ctx;
+    berth_kv_sequence* a = kv_kit_begin(&kit, "m");
+    const int32_t token = 7;
+    const berth_kv_part part = {a, &token, 1};
+    berth_kv_batch* batch;
+    berth_kv_tensors tensors;
+    assert_ok(berth_kv_batch_begin(kit.cache, &part, 1, &batch));
+    assert_true(berth_kv_batch_upload(batch, &tensors));
+    assert_false(berth_kv_batch_upload(batch, &tensors));
+    assert_context_fails(ctx, BERTH_ERR_STATE, "already");
+    berth_context_clear_error(ctx);
+    assert_ok(berth_kv_batch_end(batch, true));
+    assert_false(berth_kv_batch_upload(batch, &tensors));
+    assert_context_fails(ctx, BERTH_ERR_STATE, "has ended");
+    berth_context_clear_error(ctx);
+    // the next one is as any other
+    assert_ok(berth_kv_batch_begin(kit.cache, &part, 1, &batch));
+    assert_true(berth_kv_batch_upload(batch, &tensors));
+    assert_ok(berth_kv_batch_end(batch, true));
+    assert_int_equal(berth_kv_sequence_length(a), 2);
+    berth_kv_sequence_release(a);
+    kv_kit_close(&kit);
+}
+
 static char cpu_name[] = "cpu", sim_name[] = "sim";
 static int on_cpu(void** state) { return *state = cpu_name, 0; }
 static int on_sim(void** state) { return *state = sim_name, 0; }
@@ -317,6 +346,7 @@ int main(void) {
         cmocka_unit_test(tables_name_the_blocks_of_all_parts),
         cmocka_unit_test(parts_that_cannot_be_are_refused),
         cmocka_unit_test(an_op_that_cannot_be_leaves_an_error_in_the_context),
+        cmocka_unit_test(a_batch_is_uploaded_once_and_before_its_end),
     };
     return cmocka_run_group_tests_name("KV batches", tests, NULL, NULL);
 }

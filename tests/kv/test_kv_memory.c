@@ -249,6 +249,89 @@ static void tables_stay_bounded_while_sequences_come_and_go(void** state) {
     kv_kit_close(&kit);
 }
 
+static void the_last_block_fits_where_blocks_are_larger_than_granules(void** state) {
+    (void)state;
+    kv_kit kit;
+    berth_kv_options options = kv_kit_options();
+    options.block_tokens = 48; // a granule and a half
+    options.max_bytes = 3 * GRANULE;
+    kv_kit_open(&kit, &options, 3);
+    assert_int_equal(kit.layout.block_bytes * 2, 3 * GRANULE);
+    assert_int_equal(kit.layout.max_blocks, 2);
+    berth_kv_sequence* a = kv_kit_begin(&kit, "m");
+    assert_ok(kv_kit_add(&kit, a, 0, 48));
+    assert_int_equal(mapped(&kit), 2 * GRANULE);
+    berth_kv_room room;
+    assert_ok(berth_kv_cache_query_room(kit.cache, &room));
+    assert_int_equal(room.mappable_blocks, 1);
+    assert_ok(kv_kit_add(&kit, a, 48, 48));
+    assert_int_equal(mapped(&kit), 3 * GRANULE);
+    assert_true(berth_kv_cache_is_valid(kit.cache));
+    berth_kv_sequence_release(a);
+    kv_kit_close(&kit);
+}
+
+static void blocks_that_straddle_granules_take_no_more_of_them_than_they_need(void** state) {
+    (void)state;
+    kv_kit kit;
+    berth_kv_options options = kv_kit_options();
+    options.block_tokens = 24; // three quarters of a granule
+    kv_kit_open(&kit, &options, 8);
+    assert_ok(berth_runtime_set_quota(kit.exec.runtime, BERTH_MEMORY_KV, 3 * GRANULE));
+    berth_kv_sequence* a = kv_kit_begin(&kit, "m");
+    assert_ok(kv_kit_add(&kit, a, 0, 24));
+    assert_int_equal(mapped(&kit), GRANULE);
+    berth_kv_room room;
+    assert_ok(berth_kv_cache_query_room(kit.cache, &room));
+    assert_int_equal(room.mappable_blocks, 3);
+    assert_ok(kv_kit_add(&kit, a, 24, 24 * 3));
+    assert_int_equal(mapped(&kit), 3 * GRANULE);
+    assert_true(berth_kv_cache_is_valid(kit.cache));
+    berth_kv_sequence_release(a);
+    kv_kit_close(&kit);
+}
+
+static void tokens_beyond_all_room_take_no_host_memory(void** state) {
+    (void)state;
+    kv_kit kit;
+    const berth_kv_options options = kv_kit_options();
+    kv_kit_open(&kit, &options, 8);
+    berth_kv_sequence* a = kv_kit_begin(&kit, "m");
+    const uint64_t bytes = kv_kit_stats(&kit).metadata_bytes;
+    const int32_t tokens[64] = {1}; // nobody reads on where nothing is found
+    const berth_kv_part part = {a, tokens, INT32_MAX};
+    berth_kv_batch* batch;
+    assert_fails(berth_kv_batch_begin(kit.cache, &part, 1, &batch),
+                 BERTH_ERR_OUT_OF_MEMORY,
+                 "blocks of 8192 bytes are needed");
+    assert_int_equal(kv_kit_stats(&kit).metadata_bytes, bytes);
+    berth_kv_match match;
+    assert_ok(berth_kv_sequence_match(a, tokens, INT64_MAX, &match));
+    assert_int_equal(match.tokens, 0);
+    assert_true(kv_kit_stats(&kit).metadata_bytes < bytes + 65536);
+    assert_int_equal(berth_kv_sequence_growth(a, INT64_MAX), INT64_MAX / 4 + 1);
+    berth_kv_sequence_release(a);
+    kv_kit_close(&kit);
+}
+
+static void nothing_in_place_of_a_cache_or_a_result_is_survived(void** state) {
+    (void)state;
+    kv_kit kit;
+    const berth_kv_options options = kv_kit_options();
+    kv_kit_open(&kit, &options, 8);
+    berth_kv_layout layout = {.max_blocks = 1};
+    berth_kv_cache_layout(NULL, &layout);
+    assert_int_equal(layout.max_blocks, 0);
+    berth_kv_cache_layout(kit.cache, NULL);
+    assert_null(berth_kv_cache_base(NULL));
+    berth_kv_cache_set_recompute_cost(NULL, 1.0);
+    assert_fails(berth_kv_cache_query_room(kit.cache, NULL),
+                 BERTH_ERR_INVALID_ARGUMENT,
+                 "a place for the room");
+    berth_kv_cache_query_stats(kit.cache, NULL);
+    kv_kit_close(&kit);
+}
+
 static void a_cache_that_cannot_be_is_refused(void** state) {
     (void)state;
     kv_kit kit;
@@ -328,6 +411,10 @@ int main(void) {
         cmocka_unit_test(a_trim_keeps_what_it_is_told),
         cmocka_unit_test(a_trim_of_the_runtime_accounts_for_every_byte),
         cmocka_unit_test(tables_stay_bounded_while_sequences_come_and_go),
+        cmocka_unit_test(the_last_block_fits_where_blocks_are_larger_than_granules),
+        cmocka_unit_test(blocks_that_straddle_granules_take_no_more_of_them_than_they_need),
+        cmocka_unit_test(tokens_beyond_all_room_take_no_host_memory),
+        cmocka_unit_test(nothing_in_place_of_a_cache_or_a_result_is_survived),
         cmocka_unit_test(a_cache_that_cannot_be_is_refused),
         cmocka_unit_test(a_cache_whose_creation_fails_anywhere_leaves_nothing),
     };
