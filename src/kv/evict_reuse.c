@@ -15,7 +15,7 @@
 /// Requests in which blocks were found again before that decides.
 #define LEAST_PROMPTS 16
 /// How much more an older block must be worth to stay.
-#define MARGIN 1.3f
+#define MARGIN 1.5f
 /// Contests are forgotten by this in an epoch.
 #define CONTEST_FADING 0.995
 #define SPREAD_FADING 0.99
