@@ -17,6 +17,9 @@ enum {
     LONGEST_SLEEP_NS = 100000000, ///< so that a stop is seen
 };
 
+/// A replay's clock goes this far, which is 285 years: what comes later comes then.
+#define MOST_NS 9e18
+
 struct replay;
 
 /// One request, as its callbacks know it.
@@ -51,7 +54,7 @@ typedef struct replay {
 
 static uint64_t now(void* user) {
     const replay* r = user;
-    if (r->options->simulates) return 1 + (uint64_t)r->virtual_ns;
+    if (r->options->simulates) return 1 + (uint64_t)fmin(r->virtual_ns, MOST_NS);
     return 1 + llm_now_ns() - r->began_ns;
 }
 
@@ -277,7 +280,8 @@ static void place_requests(replay* r) {
                      .first_ms = -1.0,
                      .token_ms = -1.0};
         if (!goes_fast(r))
-            e->arrival_ns = 1 + (uint64_t)((rows[i].arrival_ms - first_ms) * 1e6 / o->speed);
+            e->arrival_ns =
+                1 + (uint64_t)fmin((rows[i].arrival_ms - first_ms) * 1e6 / o->speed, MOST_NS);
     }
     qsort(r->entries, o->row_count, sizeof *r->entries, by_arrival);
 }
@@ -328,6 +332,8 @@ static berth_status open_scheduler(replay* r, llm_error* error) {
     options.now = now;
     options.after_step = after_step;
     options.user = r;
+    // a simulation has large contexts; as fast as possible few wait
+    if (r->options->simulates || goes_fast(r)) options.max_queued_bytes = INT64_MAX;
     if (r->options->simulates || llm_replay_has_answers(r->options->trace))
         options.token_of = token_of;
     return llm_scheduler_create(r->model, &r->options->kv, &options, &r->scheduler, error);

@@ -10,6 +10,7 @@ enum {
     STEP_TOKENS = 256,
     MAX_RUNNING = 64,
     MAX_QUEUED = 4096,
+    MAX_QUEUED_BYTES = 2 << 20,
     KEY_BYTES = 256, // most that a key may have
 };
 
@@ -52,6 +53,7 @@ static berth_status take_options(llm_scheduler* s, const llm_scheduler_options* 
     set_default(&o->step_tokens, STEP_TOKENS);
     set_default(&o->max_running, o->step_tokens < MAX_RUNNING ? o->step_tokens : MAX_RUNNING);
     set_default(&o->max_queued, MAX_QUEUED);
+    set_default(&o->max_queued_bytes, MAX_QUEUED_BYTES);
     set_default(&o->context_tokens, s->model->params.context_tokens);
     if (o->now == NULL) o->now = system_now;
     const struct {
@@ -62,6 +64,7 @@ static berth_status take_options(llm_scheduler* s, const llm_scheduler_options* 
         // or a step would not have a token for each
         {"max_running", o->max_running, 1, o->step_tokens},
         {"max_queued", o->max_queued, 1, 1 << 30},
+        {"max_queued_bytes", o->max_queued_bytes, 1, INT64_MAX},
         {"context_tokens", o->context_tokens, 1, s->model->params.context_tokens},
         {"tenant_blocks", o->tenant_blocks, 0, INT64_MAX},
         {"tenant_running", o->tenant_running, 0, INT64_MAX},
@@ -263,6 +266,7 @@ static berth_status make_request(const llm_scheduler* s,
                     .sampling = asked->sampling,
                     .random_state = asked->sampling.seed,
                     .key_bytes = asked->key_bytes,
+                    .own_bytes = (int64_t)bytes,
                     .is_private = asked->is_private,
                     .ignores_stop = asked->ignores_stop,
                     .on_token = asked->on_token,
@@ -354,12 +358,22 @@ static bool is_within_quota(llm_scheduler* s, const llm_task* r) {
     return false;
 }
 
-static bool has_queue_room(llm_scheduler* s) {
-    if ((int64_t)llm_queue_count(s) < s->options.max_queued) return true;
+static bool has_queue_room(llm_scheduler* s, const llm_task* r) {
+    size_t waiting = llm_queue_count(s);
+    if ((int64_t)waiting >= s->options.max_queued) {
+        llm_fail(&s->error, BERTH_ERR_OUT_OF_MEMORY, "%zu requests wait, as many as may", waiting);
+        return false;
+    }
+    int64_t most = s->options.max_queued_bytes;
+    if (waiting == 0 || r->own_bytes <= most - s->queued_bytes) return true;
     llm_fail(&s->error,
              BERTH_ERR_OUT_OF_MEMORY,
-             "%zu requests wait, as many as may",
-             llm_queue_count(s));
+             "the request takes %" PRId64 " bytes beside %" PRId64 " of %zu that wait; they may be "
+             "%" PRId64 " bytes",
+             r->own_bytes,
+             s->queued_bytes,
+             waiting,
+             most);
     return false;
 }
 
@@ -379,7 +393,7 @@ berth_status llm_scheduler_submit(llm_scheduler* s,
         refusal = LLM_END_REFUSED_TOO_LARGE;
     else if (!is_within_quota(s, r))
         refusal = LLM_END_REFUSED_QUOTA;
-    else if (!has_queue_room(s))
+    else if (!has_queue_room(s, r))
         refusal = LLM_END_REFUSED_QUEUE_FULL;
     if (refusal != LLM_END_COUNT) {
         llm_error text = s->error; // a callback may submit, too
@@ -389,6 +403,7 @@ berth_status llm_scheduler_submit(llm_scheduler* s,
     r->id = s->next_id++;
     if (out_id != NULL) *out_id = r->id;
     llm_task_list_insert(&s->queue, r);
+    s->queued_bytes += r->own_bytes;
     return BERTH_OK;
 }
 

@@ -94,9 +94,11 @@ typedef struct llm_step_summary {
 
 /// How to schedule. All zero: the defaults.
 typedef struct llm_scheduler_options {
-    int64_t step_tokens;    ///< most tokens of a step; 0: 256
-    int64_t max_running;    ///< most requests that are taken up at a time; 0: 64
-    int64_t max_queued;     ///< most that wait; 0: 4,096
+    int64_t step_tokens;      ///< most tokens of a step; 0: 256
+    int64_t max_running;      ///< most requests that are taken up at a time; 0: 64
+    int64_t max_queued;       ///< most that wait; 0: 4,096
+    int64_t max_queued_bytes; ///< most host memory of those that wait, but one may always wait; 0:
+                              ///< 2 MiB
     int64_t context_tokens; ///< most tokens of prompt and answer; 0: what the model was trained for
     int64_t tenant_blocks;  ///< most blocks that the requests of one tenant that are taken up may
                             ///< come to need together; 0: no limit

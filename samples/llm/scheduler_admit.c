@@ -40,6 +40,7 @@ llm_task* llm_queue_take(llm_scheduler* s, size_t at) {
     // those before it move up: few, as only quotas let one overtake others
     memmove(&items[1], &items[0], at * sizeof(llm_task*));
     s->queue_head++;
+    s->queued_bytes -= r->own_bytes;
     if (s->queue_head * 2 > queue->count) {
         queue->count -= s->queue_head;
         memmove(queue->items, queue->items + s->queue_head, queue->count * sizeof(llm_task*));

@@ -13,6 +13,7 @@ typedef struct llm_task {
     uint32_t tenant;
     llm_sampler_options sampling;
     size_t key_bytes;
+    int64_t own_bytes; ///< of host memory, tokens and key included
     bool is_private;
     bool ignores_stop;
     llm_token_callback on_token;
@@ -85,7 +86,8 @@ struct llm_scheduler {
     bool is_ending;      ///< in llm_scheduler_destroy
     size_t cancelled;    ///< requests marked so
     llm_task_list queue;
-    size_t queue_head; ///< entries before it are gone
+    size_t queue_head;    ///< entries before it are gone
+    int64_t queued_bytes; ///< of host memory, of those that wait
     llm_task_list running;
     llm_task_list parked;
     llm_tenant* tenants; ///< [running and parked requests at most]

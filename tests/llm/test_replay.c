@@ -204,6 +204,22 @@ static void what_can_never_fit_is_refused_and_the_rest_is_answered(void** state)
     assert_int_equal(report.prompt_tokens, 110);
 }
 
+static void what_comes_in_thousands_of_years_comes_last(void** state) {
+    (void)state;
+    parse("session,round,start_ms,input_tokens,prefix_tokens,output_tokens\n"
+          "0,0,1125899906842624,16,0,5\n"
+          "1,0,0,16,0,5\n");
+    llm_replay_setup setup = simulation();
+    replay(&setup, &report);
+    assert_int_equal(report.ends[LLM_END_LIMIT], 2);
+    assert_true(report.seconds > 1e9);
+    setup.replay.cost.token_ns = 1e15;
+    setup.replay.cost.key_token_ns = 1e15;
+    setup.replay.cost.fixed_ns = 9e18;
+    replay(&setup, &report);
+    assert_int_equal(report.ends[LLM_END_LIMIT], 2);
+}
+
 static void a_stopped_replay_reports_what_there_is(void** state) {
     (void)state;
     parse("num_prefill_tokens,num_decode_tokens\n50,5\n60,5\n");
@@ -413,6 +429,7 @@ int main(void) {
         TEST(times_follow_from_what_steps_cost),
         TEST(a_simulation_repeats),
         TEST(what_can_never_fit_is_refused_and_the_rest_is_answered),
+        TEST(what_comes_in_thousands_of_years_comes_last),
         TEST(a_stopped_replay_reports_what_there_is),
         TEST(wrong_options_are_refused_by_name),
         TEST(every_failing_allocation_is_reported_and_leaves_nothing),

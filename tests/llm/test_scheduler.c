@@ -262,6 +262,49 @@ static void a_full_queue_refuses(void** state) {
     server_close(&s);
 }
 
+static void requests_that_wait_take_no_more_host_memory_than_they_may(void** state) {
+    (void)state;
+    enum { MOST = 2 << 20, TOKENS = 250 }; // a kilobyte each, and what is known of it
+    server s;
+    server_open(&s, tiny.gguf, &(server_options){0});
+    static chat c;
+    c = (chat){.prompt_count = 1, .max_tokens = TOKENS - 1};
+    llm_request request = chat_request(&c);
+    request.on_end = NULL;
+    uint64_t taken = 0;
+    for (uint64_t id = 1; id != 0; taken += id != 0)
+        if (llm_scheduler_submit(s.scheduler, &request, &id, &s.error) != BERTH_OK)
+            fail_msg("%s", s.error.text);
+    assert_in_range(taken, 1, MOST / (TOKENS * sizeof(int32_t)));
+    server_submit(&s, &c);
+    assert_int_equal(c.end.reason, LLM_END_REFUSED_QUEUE_FULL);
+    assert_non_null(strstr(c.text, "may be 2097152 bytes"));
+    for (uint64_t id = 1; id <= taken; id++)
+        assert_true(llm_scheduler_cancel(s.scheduler, id));
+    server_run(&s);
+    assert_int_equal(s.scheduler->queued_bytes, 0);
+    chats_forget(&c, 1);
+    server_submit(&s, &c); // what went has made room
+    assert_int_not_equal(c.id, 0);
+    assert_true(s.scheduler->queued_bytes > 0);
+    llm_scheduler_cancel(s.scheduler, c.id);
+    server_close(&s);
+}
+
+static void one_request_may_wait_however_long_it_is(void** state) {
+    (void)state;
+    server s;
+    server_open(&s, tiny.gguf, &(server_options){.scheduler = {.max_queued_bytes = 1}});
+    chats_forget(chats, 2);
+    server_submit(&s, &chats[0]);
+    server_submit(&s, &chats[1]);
+    assert_int_equal(chats[1].end.reason, LLM_END_REFUSED_QUEUE_FULL);
+    server_run(&s);
+    assert_answered(&chats[0]);
+    assert_int_equal(s.scheduler->queued_bytes, 0);
+    server_close(&s);
+}
+
 // Quotas.
 
 static void a_tenant_over_its_quota_waits_while_others_are_served(void** state) {
@@ -471,6 +514,8 @@ int main(void) {
         cmocka_unit_test(a_request_that_fails_leaves_its_neighbours_alone),
         cmocka_unit_test(a_request_beyond_the_context_is_refused_at_once_with_both_numbers),
         cmocka_unit_test(a_full_queue_refuses),
+        cmocka_unit_test(requests_that_wait_take_no_more_host_memory_than_they_may),
+        cmocka_unit_test(one_request_may_wait_however_long_it_is),
         cmocka_unit_test(a_tenant_over_its_quota_waits_while_others_are_served),
         cmocka_unit_test(what_a_tenant_can_never_have_is_refused_at_once_with_both_numbers),
         cmocka_unit_test(callbacks_may_submit_and_cancel),
