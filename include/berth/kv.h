@@ -78,8 +78,8 @@ BERTH_API void berth_kv_cache_release(berth_kv_cache* cache);
 /// Sizes of `cache`.
 BERTH_API void berth_kv_cache_layout(const berth_kv_cache* cache, berth_kv_layout* out_layout);
 
-/// Tells what computing a token again costs, in nanoseconds; 0: not known. berth_kv_park() weighs
-/// it against copying.
+/// Tells what computing a token again costs, in nanoseconds; 0: not known. berth_kv_sequence_park()
+/// weighs it against copying.
 BERTH_API void berth_kv_cache_set_recompute_cost(berth_kv_cache* cache, double ns_per_token);
 
 /// Gives up cached blocks, least valuable first, until at most `keep_bytes` of memory are mapped
@@ -190,8 +190,7 @@ BERTH_API BERTH_NODISCARD berth_status berth_kv_sequence_park(berth_kv_sequence*
 /// berth_kv_sequence_length() said before, are to be computed again with a batch, and so with the
 /// same result; the caller has kept them.
 /// Errors: BERTH_ERR_OUT_OF_MEMORY if there is no room for the copy; it stays parked.
-/// BERTH_ERR_STATE
-///         if it is not parked.
+///         BERTH_ERR_STATE if it is not parked.
 BERTH_API BERTH_NODISCARD berth_status berth_kv_sequence_resume(berth_kv_sequence* sequence,
                                                                 int64_t* out_length);
 

@@ -109,8 +109,8 @@ static berth_status fit_to_trace(replay_cli* cli,
 static const char* const compared_modes[] = {"plan", "pool", "system"};
 enum { MOST_MODES = sizeof compared_modes / sizeof *compared_modes };
 
-/// Replays in one mode, or in all that are compared, and reports.
-static berth_status replay(const replay_cli* cli, llm_error* error) {
+/// Replays in one mode, or in all that are compared, and reports; as JSON to `json`, unless NULL.
+static berth_status replay(const replay_cli* cli, FILE* json, llm_error* error) {
     static llm_replay_report reports[MOST_MODES];
     const char* const* modes = cli->compares ? compared_modes : &cli->mode;
     const size_t count = cli->compares ? MOST_MODES : 1;
@@ -126,12 +126,22 @@ static berth_status replay(const replay_cli* cli, llm_error* error) {
         done++;
     }
     if (cli->compares && done > 0) llm_replay_report_print_compared(stdout, reports, names, done);
-    if (status != BERTH_OK || cli->json_path == NULL) return status;
-    FILE* file;
-    status = open_written(cli->json_path, &file, error);
+    if (status == BERTH_OK && json != NULL)
+        llm_replay_report_write_json(json, reports, names, done);
+    return status;
+}
+
+/// Replays with the file for JSON open from the beginning: a long replay is not lost to a wrong
+/// path.
+static berth_status replay_to_files(const replay_cli* cli, llm_error* error) {
+    if (cli->json_path == NULL) return replay(cli, NULL, error);
+    FILE* json;
+    berth_status status = open_written(cli->json_path, &json, error);
     if (status != BERTH_OK) return status;
-    llm_replay_report_write_json(file, reports, names, done);
-    return close_written(file, cli->json_path, error);
+    status = replay(cli, json, error);
+    if (status == BERTH_OK) return close_written(json, cli->json_path, error);
+    fclose(json);
+    return status;
 }
 
 int main(int argc, char** argv) {
@@ -152,7 +162,7 @@ int main(int argc, char** argv) {
     berth_status status = open_trace(&cli, &trace, &error);
     if (status == BERTH_OK && cli.write_path == NULL) {
         status = fit_to_trace(&cli, &trace, &error);
-        if (status == BERTH_OK) status = replay(&cli, &error);
+        if (status == BERTH_OK) status = replay_to_files(&cli, &error);
     }
     if (status == BERTH_OK && (fflush(stdout) != 0 || ferror(stdout) != 0))
         status = llm_fail(&error, BERTH_ERR_IO, "the report could not be written to stdout");

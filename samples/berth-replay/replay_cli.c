@@ -50,7 +50,7 @@ static const struct option long_options[] = {
     {"step-tokens", required_argument, NULL, OPT_STEP_TOKENS},
     {"memory", required_argument, NULL, OPT_MEMORY},
     {"threads", required_argument, NULL, OPT_THREADS},
-    {"kv-dtype", required_argument, NULL, OPT_KV_TYPE},
+    {"kv-type", required_argument, NULL, OPT_KV_TYPE},
     {"block-tokens", required_argument, NULL, OPT_BLOCK},
     {"park-bytes", required_argument, NULL, OPT_PARK},
     {"tenants", required_argument, NULL, OPT_TENANTS},
@@ -77,7 +77,9 @@ void replay_cli_print_help(void) {
         "Requests\n"
         "  TRACE                file: CSV or JSON lines, the format shows itself\n"
         "  --generate KIND      make a trace: chat, single or shared, with parameters behind it,\n"
-        "                       such as chat:requests=100,rate=4,turns=5,seed=2\n"
+        "                       such as chat:requests=100,rate=4,turns=5,seed=2; also think_s,\n"
+        "                       systems, system_tokens, message_median, message_sigma,\n"
+        "                       answer_median, answer_sigma and most_tokens\n"
         "  --write-trace FILE   write the made trace instead of replaying it\n"
         "  --requests N         the first N only\n"
         "  --skip N             not the first N\n"
@@ -94,10 +96,10 @@ void replay_cli_print_help(void) {
         "\n"
         "Serving\n"
         "  --memory BYTES       most memory for tensors and cache, such as 512M\n"
-        "  --kv-dtype TYPE      f32 (default), f16, bf16 or q8_0, of cached keys and values\n"
+        "  --kv-type TYPE       of cached keys and values: f32 (default), f16, bf16 or q8_0\n"
         "  --block-tokens N     tokens of a block of the cache (default 16)\n"
         "  --policy lru|reuse   which cached block is given up first (default reuse)\n"
-        "  --park-bytes N       most host memory for parked requests (default 0)\n"
+        "  --park-bytes BYTES   most host memory for parked requests, such as 1G (default 0)\n"
         "  --max-batch N        most requests at a time (default 64)\n"
         "  --step-tokens N      most tokens of a step (default 256)\n"
         "  --threads N          0 takes every core\n"
@@ -125,6 +127,23 @@ static bool read_whole(const char* text, int64_t least, int64_t most, int64_t* o
     const long long value = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || value < least || value > most) return false;
     *out = value;
+    return true;
+}
+
+/// Reads bytes: a whole number and, if wanted, K, M, G, T or KiB and so on.
+static bool read_bytes(const char* text, uint64_t* out_bytes) {
+    static const char units[] = "KMGT";
+    char* end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || text[0] < '0' || text[0] > '9') return false;
+    const char* unit = strchr(units, *end); // the end of `units` for a number alone
+    if (unit == NULL) return false;
+    const bool has_unit = *unit != '\0';
+    if (has_unit && strcmp(end + 1, "") != 0 && strcmp(end + 1, "iB") != 0) return false;
+    const unsigned shift = has_unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (value > UINT64_MAX >> shift) return false;
+    *out_bytes = (uint64_t)value << shift;
     return true;
 }
 
@@ -176,7 +195,7 @@ static replay_parse take_kv_type(replay_cli* cli, const char* text) {
         cli->setup.kv_dtype = types[i].dtype;
         return REPLAY_RUN;
     }
-    return wrong("kv-dtype", text, "f32, f16, bf16 or q8_0");
+    return wrong("kv-type", text, "f32, f16, bf16 or q8_0");
 }
 
 /// Reads an option that is one of some words.
@@ -226,9 +245,8 @@ static replay_parse take_count(replay_cli* cli, int option, const char* text) {
         o->tenants = (uint32_t)value;
         return result;
     case OPT_PARK:
-        result = take_whole("park-bytes", text, 0, INT64_MAX, &value);
-        cli->setup.park_bytes = (uint64_t)value;
-        return result;
+        if (read_bytes(text, &cli->setup.park_bytes)) return REPLAY_RUN;
+        return wrong("park-bytes", text, "bytes, such as 512M or 2GiB");
     case OPT_DIVIDE:
         return take_whole("length-divide", text, 1, 1000000, &o->divide);
     case OPT_BATCH:
@@ -314,10 +332,14 @@ static replay_parse check(replay_cli* cli, bool random, int argc, char** argv) {
         return REPLAY_WRONG;
     }
     if ((cli->trace_path != NULL) == cli->makes)
-        return refuse("one of TRACE and --generate is needed");
+        return refuse(cli->makes ? "TRACE and --generate exclude each other"
+                                 : "one of TRACE and --generate is needed");
     if (cli->write_path != NULL) {
-        if (cli->makes) return REPLAY_RUN;
-        return refuse("--write-trace needs --generate");
+        if (!cli->makes) return refuse("--write-trace needs --generate");
+        if (cli->requests > 0 || setup->replay.first_row > 0)
+            return refuse("--write-trace writes the whole trace: --generate KIND:requests=N "
+                          "says how many requests it has");
+        return REPLAY_RUN;
     }
     const int models = (setup->model_path != NULL) + random + setup->has_shape;
     if (models > 1) return refuse("--model, --random and --shape exclude each other");

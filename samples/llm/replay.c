@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,9 @@ static void on_end(void* user, uint64_t id, const llm_request_end* end) {
     replay* r = e->replay;
     r->done++;
     r->report->ends[end->reason]++;
+    char* said = r->report->first_error.text;
+    if (said[0] == '\0' && end->status != BERTH_OK)
+        snprintf(said, sizeof r->report->first_error.text, "%s", end->text);
     if (end->reason != LLM_END_LIMIT) return;
     r->report->prompt_tokens += (uint64_t)end->prompt_tokens;
     r->report->answer_tokens += (uint64_t)end->answer_tokens;

@@ -90,6 +90,7 @@ typedef struct llm_replay_report {
     bool was_stopped;
     uint64_t requests; ///< of the trace
     uint64_t ends[LLM_END_COUNT];
+    llm_error first_error;  ///< what was said of the first request refused or failed, or ""
     double seconds;         ///< of the replay's clock
     double real_seconds;    ///< that it took
     uint64_t prompt_tokens; ///< of requests that were answered

@@ -68,6 +68,8 @@ static void print_head(FILE* out, const llm_replay_report* report) {
                     "  %-28s %12" PRIu64 "\n",
                     llm_end_text((llm_end_reason)reason),
                     report->ends[reason]);
+    if (report->first_error.text[0] != '\0')
+        fprintf(out, "  the first: %s\n", report->first_error.text);
 }
 
 static void print_tokens(FILE* out, const llm_replay_report* report) {

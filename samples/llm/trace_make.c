@@ -202,6 +202,9 @@ static const parameter parameters[] = {
     LLM_TRACE_PARAMETER_MAP(PARAMETER)
 #undef PARAMETER
 };
+
+#define PARAMETER_NAME(name, chat, single, shared, least, most, help) " " #name
+#define PARAMETER_NAMES LLM_TRACE_PARAMETER_MAP(PARAMETER_NAME)
 // clang-format on
 
 static const char* const kinds[] = {"chat", "single", "shared"};
@@ -224,7 +227,8 @@ static berth_status take_setting(llm_trace_recipe* recipe, llm_str setting, llm_
     if (p == NULL || equals == NULL)
         return llm_fail(error,
                         BERTH_ERR_INVALID_ARGUMENT,
-                        "\"%s\" is no parameter of a trace with a value",
+                        "\"%s\" is no parameter of a trace with a value: expected NAME=VALUE with "
+                        "one of" PARAMETER_NAMES,
                         llm_quote(setting).text);
     char* end;
     const double value = strtod(equals + 1, &end);

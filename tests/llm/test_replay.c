@@ -201,6 +201,7 @@ static void what_can_never_fit_is_refused_and_the_rest_is_answered(void** state)
     replay(&setup, &report);
     assert_int_equal(report.ends[LLM_END_LIMIT], 2);
     assert_int_equal(report.ends[LLM_END_REFUSED_TOO_LARGE], 1);
+    assert_mentions(&report.first_error, "140005 tokens"); // and says so in its text
     assert_int_equal(report.prompt_tokens, 110);
 }
 

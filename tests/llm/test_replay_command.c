@@ -70,7 +70,7 @@ static void a_wrong_command_line_ends_with_status_2(void** state) {
     assert_command_fails("--nonsense", 2, "--nonsense");
     assert_command_fails("t.csv", 2, "--model");
     assert_command_fails("a b", 2, "\"b\"");
-    assert_command_fails("t.csv --generate chat --random", 2, "one of TRACE");
+    assert_command_fails("t.csv --generate chat --random", 2, "exclude");
     assert_command_fails("t.csv --model a --random", 2, "exclude");
     assert_command_fails("t.csv --shape llama-8b", 2, "--simulate");
     assert_command_fails("t.csv --simulate --shape big", 2, "big");
@@ -81,12 +81,17 @@ static void a_wrong_command_line_ends_with_status_2(void** state) {
     assert_command_fails("t.csv --random --length-divide 0", 2, "--length-divide 0");
     assert_command_fails("t.csv --random=big", 2, "--random big");
     assert_command_fails("t.csv --random --policy fifo", 2, "lru or reuse");
-    assert_command_fails("t.csv --random --kv-dtype i8", 2, "q8_0");
+    assert_command_fails("t.csv --random --kv-type i8", 2, "q8_0");
+    assert_command_fails("t.csv --random --park-bytes 2X", 2, "--park-bytes 2X");
+    assert_command_fails("t.csv --random --park-bytes -1", 2, "--park-bytes -1");
+    assert_command_fails("t.csv --random --park-bytes 16777217T", 2, "512M or 2GiB");
     assert_command_fails("t.csv --random --mode fast", 2, "--mode fast");
     assert_command_fails("t.csv --simulate --step-cost 1,2", 2, "--step-cost 1,2");
     assert_command_fails("t.csv --simulate --step-cost 0,0,1", 2, "cost something");
     assert_command_fails("--generate talk --random", 2, "talk");
+    assert_command_fails("--generate chat:turn=2 --random", 2, "message_median");
     assert_command_fails("t.csv --write-trace x --random", 2, "--write-trace");
+    assert_command_fails("--generate chat --requests 2 --write-trace x", 2, "requests=N");
 }
 
 static void what_cannot_be_done_names_what_is_wrong(void** state) {
@@ -96,6 +101,8 @@ static void what_cannot_be_done_names_what_is_wrong(void** state) {
     assert_command_fails("--random=tiny --generate chat --skip 64", 1, "--skip 64");
     assert_command_fails("--random=tiny --generate chat --memory lots", 1, "MEMORY");
     assert_command_fails("--generate chat --write-trace /nowhere/t.jsonl", 1, "/nowhere/t.jsonl");
+    assert_command_fails("--random=tiny --generate chat --json /nowhere/r", 1, "/nowhere/r");
+    assert_int_equal(read_output("out")[0], '\0'); // found before a long replay, not after it
     assert_command_fails("--simulate --generate chat:requests=3 --json /dev/full", 1, "/dev/full");
     assert_int_equal(run("--generate chat --write-trace /dev/full"), 1);
     assert_command_fails("--simulate --random=tiny --generate chat --step-tokens 4 --max-batch 8",
@@ -114,6 +121,7 @@ static void a_made_trace_is_written_and_replayed(void** state) {
     assert_non_null(strstr(read_output("out"), "Answered 2 of 2 requests"));
     assert_prints("--random=tiny --speed max t.jsonl --compare --policy lru --tenants 2",
                   "system ");
+    assert_prints("--random=tiny --speed max t.jsonl --memory 4M", "the first: ");
     for (const char* at = read_output("err"); *at != '\0'; at++)
         assert_int_not_equal(*at, '\r'); // no progress bar where there is no terminal
 }
