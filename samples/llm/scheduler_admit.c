@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { QUEUE_LOOK = 64 }; ///< entries that are looked at behind those that their quota holds back
-
 void llm_task_list_insert(llm_task_list* list, llm_task* r) {
     size_t at = list->count++;
     for (; at > 0 && list->items[at - 1]->id > r->id; at--)
@@ -37,10 +35,11 @@ llm_task* llm_queue_take(llm_scheduler* s, size_t at) {
     llm_task_list* queue = &s->queue;
     llm_task** items = queue->items + s->queue_head;
     llm_task* r = items[at];
-    // those before it move up: few, as only quotas let one overtake others
+    // those before it move up: none, but where quotas hold them back
     memmove(&items[1], &items[0], at * sizeof(llm_task*));
     s->queue_head++;
     s->queued_bytes -= r->own_bytes;
+    if (at < s->queue_held) s->queue_held--;
     if (s->queue_head * 2 > queue->count) {
         queue->count -= s->queue_head;
         memmove(queue->items, queue->items + s->queue_head, queue->count * sizeof(llm_task*));
@@ -98,6 +97,7 @@ void llm_scheduler_leave_tenant(llm_scheduler* s, const llm_task* r) {
     llm_tenant* t = find_tenant(s, r->tenant);
     t->running--;
     t->blocks -= r->need_blocks;
+    s->queue_held = 0; // what was held back is looked at again
     if (t->running == 0) *t = s->tenants[--s->tenant_count];
 }
 
@@ -121,13 +121,16 @@ static berth_status open_sequence(llm_scheduler* s, llm_task* r, int64_t* out_fo
     return BERTH_OK;
 }
 
-/// The first request that waits and that its tenant's quota allows; the number of all if none.
-static size_t find_next(const llm_scheduler* s) {
+/// The first request that waits and that its tenant's quota allows; the number of all if none. Who
+/// was held back stays so until a tenant gets room, so each is looked at once.
+static size_t find_next(llm_scheduler* s) {
     llm_task* const* items = s->queue.items + s->queue_head;
     size_t count = llm_queue_count(s);
-    for (size_t at = 0; at < count && at < QUEUE_LOOK; at++)
-        if (tenant_has_room(s, items[at]->tenant, items[at]->need_blocks)) return at;
-    return count;
+    for (; s->queue_held < count; s->queue_held++) {
+        const llm_task* r = items[s->queue_held];
+        if (tenant_has_room(s, r->tenant, r->need_blocks)) break;
+    }
+    return s->queue_held;
 }
 
 /// Tokens that those taken up have to compute.

@@ -87,6 +87,7 @@ struct llm_scheduler {
     size_t cancelled;    ///< requests marked so
     llm_task_list queue;
     size_t queue_head;    ///< entries before it are gone
+    size_t queue_held;    ///< entries from there on that their tenants' quotas hold back
     int64_t queued_bytes; ///< of host memory, of those that wait
     llm_task_list running;
     llm_task_list parked;

@@ -331,6 +331,38 @@ static void a_tenant_over_its_quota_waits_while_others_are_served(void** state) 
     server_close(&s);
 }
 
+static void however_many_of_a_tenant_wait_another_one_is_served(void** state) {
+    (void)state;
+    enum { MANY = 300 };
+    server s;
+    server_open(&s, tiny.gguf, &(server_options){.scheduler = {.tenant_running = 1}});
+    chats_forget(chats, 2);
+    llm_request request = chat_request(&chats[0]);
+    request.max_tokens = CHAT_TOKENS / 2;
+    request.on_token = NULL;
+    request.on_end = NULL;
+    uint64_t id;
+    for (int i = 0; i < MANY; i++)
+        if (llm_scheduler_submit(s.scheduler, &request, &id, &s.error) != BERTH_OK)
+            fail_msg("%s", s.error.text);
+    server_step(&s); // all are held back but one
+    llm_request other = chat_request(&chats[1]);
+    other.tenant = 1;
+    server_ask(&s, &other);
+    server_step(&s);
+    assert_int_equal(server_stats(&s).running, 2);
+    assert_true(llm_scheduler_cancel(s.scheduler, 2)); // one that is held back
+    assert_true(llm_scheduler_cancel(s.scheduler, 1));
+    server_step(&s);
+    assert_int_equal(server_stats(&s).running, 2);
+    assert_int_equal(s.scheduler->running.items[0]->id, 3);
+    for (uint64_t i = 3; i <= id; i++)
+        assert_true(llm_scheduler_cancel(s.scheduler, i));
+    server_run(&s);
+    assert_answered(&chats[1]);
+    server_close(&s);
+}
+
 static void what_a_tenant_can_never_have_is_refused_at_once_with_both_numbers(void** state) {
     (void)state;
     server s;
@@ -517,6 +549,7 @@ int main(void) {
         cmocka_unit_test(requests_that_wait_take_no_more_host_memory_than_they_may),
         cmocka_unit_test(one_request_may_wait_however_long_it_is),
         cmocka_unit_test(a_tenant_over_its_quota_waits_while_others_are_served),
+        cmocka_unit_test(however_many_of_a_tenant_wait_another_one_is_served),
         cmocka_unit_test(what_a_tenant_can_never_have_is_refused_at_once_with_both_numbers),
         cmocka_unit_test(callbacks_may_submit_and_cancel),
         cmocka_unit_test(requests_and_options_that_cannot_be_are_refused),
