@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device/sim/sim_device.h"
+#include "memory/pool_join.h"
 
 /// What blocks hold is a stretch of this, beginning at the block's mark.
 #define PATTERN_MARKS 4096u
@@ -107,7 +108,16 @@ static void read_elsewhere(pool_worker* w, const pool_slot* slot) {
         finish(w->other);
 }
 
+/// A few quarters of granules, or a bit less.
+static uint64_t size_near_granules(pool_worker* w) {
+    const uint64_t quarter = w->shop->device->granule_bytes / 4;
+    const uint64_t size = quarter * (1 + below(w, 24));
+    const uint64_t most = w->shop->largest_bytes;
+    return (size < most ? size : most) - (one_in(w, 2) ? below(w, quarter / 4) : 0);
+}
+
 static uint64_t random_size(pool_worker* w) {
+    if (w->is_dense && one_in(w, 2)) return size_near_granules(w);
     // each octave up to the largest block as often as any other
     const uint64_t octaves = 64 - (uint64_t)__builtin_clzll(w->shop->largest_bytes);
     const uint64_t size = below(w, (UINT64_C(1) << below(w, octaves)) + 1);
@@ -133,7 +143,7 @@ static void take(pool_worker* w, pool_slot* slot) {
     *slot = (pool_slot){.movable = {&movable_ops},
                         .worker = w,
                         .mark = (uint32_t)below(w, PATTERN_MARKS),
-                        .can_follow = !one_in(w, 4),
+                        .can_follow = !one_in(w, w->is_dense ? 64 : 4),
                         .last_use = w->ops};
     const berth_pool_request request = {.size_bytes = random_size(w),
                                         .site = below(w, 24),
@@ -228,10 +238,25 @@ static void listen(pool_worker* w) {
 static const berth_compact_budget slice = {.bytes = UINT64_C(1) << 20, .ns = 1000000};
 
 static void compact(pool_worker* w) {
-    if (one_in(w, 3))
+    berth_move_count count = {0};
+    switch (below(w, 6)) {
+    case 0:
+    case 1:
         berth_compactor_stir(&w->compactor, &slice);
-    else
+        break;
+    case 2:
+        berth_pool_gather(w->pool, &count);
+        break;
+    case 3:
+        (void)berth_pool_merge(w->pool, UINT64_MAX, &count);
+        break;
+    case 4:
+        (void)berth_compactor_press(&w->compactor, &slice);
+        break;
+    default:
         (void)berth_compactor_tidy(&w->compactor, &slice);
+        break;
+    }
 }
 
 static uint64_t make_room(pool_worker* w, uint64_t wanted_bytes) {
@@ -399,7 +424,8 @@ void pool_worker_init(pool_worker* w, pool_workshop* shop, uint64_t seed) {
                                       .self = w,
                                       .reclaim = climb};
     berth_store_add_reclaimer(shop->store, &w->room_maker);
-    if (one_in(w, 2)) berth_pool_allow_moves(w->pool);
+    w->is_dense = one_in(w, 2);
+    if (w->is_dense || one_in(w, 2)) berth_pool_allow_moves(w->pool);
 }
 
 void pool_worker_fini(pool_worker* w) {

@@ -76,6 +76,7 @@ struct pool_worker {
     berth_arena* arena; ///< used by its worker alone
     berth_mutex guard;  ///< of the pool
     pool_slot slots[POOL_WORKER_SLOTS];
+    bool is_dense;       ///< nearly all blocks move, many are about as large as granules
     unsigned char* held; ///< a byte of a frame that is over
     /// Blocks of this pool that another worker is to check and give back.
     pool_parcel parcels[POOL_WORKER_PARCELS];
