@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "berth/berth.h"
 #include "dispatch/chain.h"
-#include "dispatch/replay.h"
+#include "dispatch/placement.h"
 #include "exec/exec_impl.h"
 #include "kit/allocators.h"
 #include "kit/fail.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frag/replay.h"
+#include "frag/replay_tape.h"
 #include "kit/fail.h"
 #include "kit/json_rows.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A step whose sizes follow one integer, with a bucket for each value of it: so there are as many
 // plans as shapes.
-#include "dispatch/replay.h"
+#include "dispatch/placement.h"
 
 #include <stdio.h>
 #include <stdlib.h>

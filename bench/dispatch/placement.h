@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the cost of placing a value by a plan depends on how many plans, shapes and live values
 // there are.
-#ifndef BERTH_BENCH_DISPATCH_REPLAY_H
-#define BERTH_BENCH_DISPATCH_REPLAY_H
+#ifndef BERTH_BENCH_DISPATCH_PLACEMENT_H
+#define BERTH_BENCH_DISPATCH_PLACEMENT_H
 
 #include "berth/berth.h"
 
@@ -29,4 +29,4 @@ void bench_replay_run_counted(const bench_replay_case* at);
 /// The ops of that chain.
 int64_t bench_replay_query_ops(void);
 
-#endif // BERTH_BENCH_DISPATCH_REPLAY_H
+#endif // BERTH_BENCH_DISPATCH_PLACEMENT_H

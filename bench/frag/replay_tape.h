@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plays a tape to a policy and measures.
-#ifndef BERTH_BENCH_FRAG_REPLAY_H
-#define BERTH_BENCH_FRAG_REPLAY_H
+#ifndef BERTH_BENCH_FRAG_REPLAY_TAPE_H
+#define BERTH_BENCH_FRAG_REPLAY_TAPE_H
 
 #include <math.h>
 
@@ -31,4 +31,4 @@ typedef struct replay_row {
 
 replay_row replay_tape(const tape* t, const policy_ops* ops, policy_device device);
 
-#endif // BERTH_BENCH_FRAG_REPLAY_H
+#endif // BERTH_BENCH_FRAG_REPLAY_TAPE_H

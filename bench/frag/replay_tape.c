@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each tape is played twice: with more memory than it needs, for what is reserved, and on the
 // device of its capacity, for what fails and what moves.
-#include "frag/replay.h"
+#include "frag/replay_tape.h"
 
 #include <stdlib.h>
 #include <string.h>
