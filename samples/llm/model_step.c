@@ -18,7 +18,8 @@ void llm_step_shape_init(llm_step_shape* shape, llm_step_kind kind, const llm_st
         .name = llm_step_kind_name(kind), .inputs = shape->inputs, .input_count = 3};
 }
 
-berth_status llm_take_context_error(berth_context* context, llm_error* error) {
+/// Takes the context's error over into `error` and clears it; BERTH_ERR_INTERNAL if there is none.
+static berth_status take_context_error(berth_context* context, llm_error* error) {
     berth_status status = berth_context_error(context);
     if (status == BERTH_OK) return llm_fail(error, BERTH_ERR_INTERNAL, "an op failed silently");
     llm_fail(error, status, "%s", berth_context_error_text(context));
@@ -106,7 +107,7 @@ berth_status llm_model_run(const llm_model* model,
     add_lap(&at, &times->step_ns);
     if (status != BERTH_OK) {
         (void)berth_kv_batch_end(batch, false);
-        return llm_take_context_error(ctx, error);
+        return take_context_error(ctx, error);
     }
     uint64_t logits_before = times->logits_ns;
     status = compute(model, batch, options, times, error);
@@ -118,7 +119,7 @@ berth_status llm_model_run(const llm_model* model,
     add_lap(&at, &times->kv_ns);
     // the context's error is taken after the step's end: a run with an error is not learned from
     (void)!berth_step_end(ctx);
-    if (berth_context_error(ctx) != BERTH_OK) status = llm_take_context_error(ctx, error);
+    if (berth_context_error(ctx) != BERTH_OK) status = take_context_error(ctx, error);
     add_lap(&at, &times->step_ns);
     return status;
 }

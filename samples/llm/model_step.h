@@ -66,7 +66,4 @@ BERTH_NODISCARD berth_status llm_model_run(const llm_model* model,
                                            const llm_run_options* options,
                                            llm_error* error);
 
-/// Takes the context's error over into `error` and clears it; BERTH_ERR_INTERNAL if there is none.
-berth_status llm_take_context_error(berth_context* context, llm_error* error);
-
 #endif // BERTH_SAMPLES_LLM_MODEL_STEP_H

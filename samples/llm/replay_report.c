@@ -22,12 +22,13 @@ double llm_replay_waste(const llm_replay_report* report) {
     return llm_ratio(report->wasted_tokens, report->held_tokens + report->wasted_tokens);
 }
 
+/// Time of scheduling, of the cache's bookkeeping, and of beginning and ending steps.
 static uint64_t planning_ns(const llm_replay_report* report) {
     const llm_scheduler_stats* s = &report->scheduler;
     return s->scheduler_ns + s->kv_ns + s->step_ns;
 }
 
-double llm_replay_planning_share(const llm_replay_report* report) {
+static double planning_share(const llm_replay_report* report) {
     return llm_ratio((double)planning_ns(report), (double)report->scheduler.whole_ns);
 }
 
@@ -145,7 +146,7 @@ static void print_steps(FILE* out, const llm_replay_report* report) {
     print_line(out, "planning, mean of a step", llm_cell_time((uint64_t)each));
     // a simulation's steps compute nothing: a share of their time says nothing
     if (!report->is_simulated)
-        print_line(out, "planning, of steps' time", percent(llm_replay_planning_share(report)));
+        print_line(out, "planning, of steps' time", percent(planning_share(report)));
 }
 
 static void print_memory(FILE* out, const llm_replay_report* report) {
@@ -296,7 +297,7 @@ static void write_numbers(FILE* out, const llm_replay_report* r) {
             llm_replay_coverage(r),
             plan_hits(r),
             llm_replay_waste(r),
-            llm_replay_planning_share(r),
+            planning_share(r),
             r->peak_bytes,
             r->layout.block_bytes);
 }

@@ -16,10 +16,6 @@ double llm_replay_coverage(const llm_replay_report* report);
 /// Share of the room in blocks that requests held which held no token, over all steps.
 double llm_replay_waste(const llm_replay_report* report);
 
-/// Share of the steps' time that scheduling, the cache's bookkeeping, and beginning and ending
-/// steps took.
-double llm_replay_planning_share(const llm_replay_report* report);
-
 /// Answer tokens a second of the replay's clock.
 double llm_replay_speed(const llm_replay_report* report);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests from their coming to their end, and the steps between.
+// Schedulers, and requests from their coming to their end.
 #include "llm_clock.h"
 #include "scheduler_internal.h"
 
@@ -144,7 +144,8 @@ static void count_end(llm_scheduler* s, llm_end_reason reason) {
     ++*counters[reason];
 }
 
-void llm_scheduler_finish(
+/// Ends a request that is in no list any more (SC1).
+static void finish(
     llm_scheduler* s, llm_task* r, llm_end_reason reason, berth_status status, const char* text) {
     // memory is free before the caller hears of it
     berth_kv_sequence_release(r->sequence);
@@ -169,7 +170,7 @@ static void end_taken(llm_scheduler* s,
                       const char* text) {
     llm_task_list_remove(list, r);
     llm_scheduler_leave_tenant(s, r);
-    llm_scheduler_finish(s, r, reason, status, text);
+    finish(s, r, reason, status, text);
 }
 
 void llm_scheduler_end_running(
@@ -202,7 +203,7 @@ void llm_scheduler_end_cancelled(llm_scheduler* s, bool all) {
         while (s->queue.items[at] != r)
             at++;
         llm_queue_take(s, at - s->queue_head);
-        llm_scheduler_finish(s, r, LLM_END_CANCELLED, BERTH_OK, "");
+        finish(s, r, LLM_END_CANCELLED, BERTH_OK, "");
     }
 }
 
@@ -397,7 +398,7 @@ berth_status llm_scheduler_submit(llm_scheduler* s,
         refusal = LLM_END_REFUSED_QUEUE_FULL;
     if (refusal != LLM_END_COUNT) {
         llm_error text = s->error; // a callback may submit, too
-        llm_scheduler_finish(s, r, refusal, BERTH_ERR_OUT_OF_MEMORY, text.text);
+        finish(s, r, refusal, BERTH_ERR_OUT_OF_MEMORY, text.text);
         return BERTH_OK;
     }
     r->id = s->next_id++;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The structs of a scheduler, and what its files share: the queue and who is taken up
-// (scheduler_admit.c), what a step computes (scheduler_batch.c), requests and steps (scheduler.c).
+// (scheduler_admit.c), what a step computes (scheduler_batch.c), steps (scheduler_step.c), and
+// requests from their coming to their end (scheduler.c).
 #ifndef BERTH_SAMPLES_LLM_SCHEDULER_INTERNAL_H
 #define BERTH_SAMPLES_LLM_SCHEDULER_INTERNAL_H
 
@@ -153,9 +154,6 @@ bool llm_scheduler_drop_prompts(llm_scheduler* s, llm_batch_plan* plan);
 
 // scheduler.c
 
-/// Ends a request that is in no list any more.
-void llm_scheduler_finish(
-    llm_scheduler* s, llm_task* r, llm_end_reason reason, berth_status status, const char* text);
 /// Ends a running request. The text may be the scheduler's own.
 void llm_scheduler_end_running(
     llm_scheduler* s, llm_task* r, llm_end_reason reason, berth_status status, const char* text);

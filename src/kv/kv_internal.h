@@ -9,6 +9,9 @@
 #include "kv/kv_blocks.h"
 #include "kv/prefix_index.h"
 
+// the index is asked with the numbers of blocks as they are
+_Static_assert(BERTH_KV_NO_BLOCK == BERTH_PREFIX_NO_BLOCK, "one number stands for no block");
+
 BERTH_VEC_DEFINE(berth_kv_block_vec, uint32_t);
 BERTH_VEC_DEFINE(berth_kv_token_vec, int32_t);
 
@@ -117,12 +120,6 @@ void berth_kv_hold_block(berth_kv_cache* cache, uint32_t block);
 bool berth_kv_drop_block(berth_kv_cache* cache, uint32_t block);
 /// Notes how many tokens a held block has.
 void berth_kv_set_tokens(berth_kv_cache* cache, uint32_t block, uint32_t tokens);
-
-/// Gives up cached blocks until `count` are free in all or none is cached.
-void berth_kv_evict(berth_kv_cache* cache, uint64_t count);
-
-/// One slice of moving blocks to where lower ones are free; true if there is more to be done.
-bool berth_kv_pack(berth_kv_cache* cache, const berth_compact_budget* slice);
 
 /// Lets go of the blocks from `keep` on, the last first; returns how many are free now, and in
 /// `*out_cached` (may be NULL) how many are cached.

@@ -32,7 +32,8 @@ static bool evict_one(berth_kv_cache* cache) {
     return true;
 }
 
-void berth_kv_evict(berth_kv_cache* cache, uint64_t count) {
+/// Gives up cached blocks until `count` are free in all or none is cached.
+static void evict(berth_kv_cache* cache, uint64_t count) {
     while (cache->blocks.ready_count < count && evict_one(cache)) {
     }
 }
@@ -75,13 +76,13 @@ static berth_status make_room(berth_kv_cache* cache, uint64_t count) {
     map_spare(cache, count);
     if (blocks->ready_count >= count) return BERTH_OK;
     if (blocks->ready_count + (uint64_t)cache->cached_count >= count) {
-        berth_kv_evict(cache, count);
+        evict(cache, count);
         return BERTH_OK;
     }
     // cached blocks alone do not do: only with what others have idle
     if (berth_kv_blocks_prepare(blocks, count - cache->cached_count, NULL) != BERTH_OK)
         return refuse(cache, count);
-    berth_kv_evict(cache, count);
+    evict(cache, count);
     return BERTH_OK;
 }
 
@@ -142,7 +143,9 @@ static bool may_move(const berth_kv_cache* cache, uint32_t block) {
     return !cache->batch.is_open || cache->blocks.records[block].refs == 0;
 }
 
-bool berth_kv_pack(berth_kv_cache* cache, const berth_compact_budget* slice) {
+/// One slice of moving blocks to where lower ones are free (K4: but held ones of an open batch);
+/// true if there is more to be done.
+static bool pack(berth_kv_cache* cache, const berth_compact_budget* slice) {
     berth_kv_blocks* blocks = &cache->blocks;
     const uint64_t end_ns = berth_clock_now_ns() + slice->ns;
     uint64_t moved_bytes = 0;
@@ -170,8 +173,7 @@ static uint64_t give_up(berth_kv_cache* cache, uint64_t wanted_bytes, bool may_b
         (wanted_bytes - given + blocks->granule_bytes - 1) / blocks->granule_bytes;
     while (berth_kv_blocks_query_spare(blocks) < granules && evict_one(cache)) {
     }
-    if (berth_kv_blocks_query_spare(blocks) > blocks->idle_granules)
-        (void)berth_kv_pack(cache, &whole);
+    if (berth_kv_blocks_query_spare(blocks) > blocks->idle_granules) (void)pack(cache, &whole);
     return given + berth_kv_blocks_release(blocks, 0, wanted_bytes - given, may_block);
 }
 
@@ -214,7 +216,7 @@ static bool tidy(berth_guest* self, const berth_compact_budget* slice) {
     if (cache->is_busy) return false;
     const bool is_forced = cache->context->runtime->compact_mode == BERTH_COMPACT_ALWAYS;
     if (!is_forced && !is_worth_a_look(&cache->blocks)) return false;
-    return berth_kv_pack(cache, slice) && is_worth_a_look(&cache->blocks);
+    return pack(cache, slice) && is_worth_a_look(&cache->blocks);
 }
 
 static uint64_t used_bytes(const berth_kv_blocks* blocks) {

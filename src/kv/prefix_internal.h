@@ -6,7 +6,8 @@
 #include "base/vec.h"
 #include "kv/prefix_index.h"
 
-#define BERTH_PREFIX_NONE UINT32_MAX
+/// No block, key or evicted block: the end of a list.
+#define BERTH_PREFIX_NONE BERTH_PREFIX_NO_BLOCK
 
 /// What is known of a block; zeroed: nothing.
 typedef struct berth_prefix_node {
