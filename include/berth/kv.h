@@ -330,7 +330,7 @@ typedef struct berth_kv_stats {
 #undef BERTH_KV_STATS_FIELD
 } berth_kv_stats;
 
-/// Fills in the numbers of `cache`.
+/// Fills in the numbers of `cache`. Cost: O(sequences).
 BERTH_API void berth_kv_cache_query_stats(const berth_kv_cache* cache, berth_kv_stats* out_stats);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@
 #include "exec/guests.h"
 #include "kv/kv_room.h"
 
-enum { MOST_LAYERS = 4096, MOST_HEADS = 65536, MOST_DIMS = 65536, MOST_BLOCK_TOKENS = 1024 };
+enum { MOST_LAYERS = 4096, MOST_HEADS = 65536, MOST_DIMS = 65536 };
 enum { DEFAULT_BLOCK_TOKENS = 16 };
 
 /// Nanoseconds that copying a byte takes, before it has been measured.
@@ -54,7 +54,7 @@ static berth_status check_options(const berth_kv_options* options) {
     BERTH_TRY(check_number("kv_heads", options->kv_heads, MOST_HEADS));
     BERTH_TRY(check_number("key_dims", options->key_dims, MOST_DIMS));
     BERTH_TRY(check_number("value_dims", options->value_dims, MOST_DIMS));
-    BERTH_TRY(check_number("block_tokens", options->block_tokens, MOST_BLOCK_TOKENS));
+    BERTH_TRY(check_number("block_tokens", options->block_tokens, BERTH_PREFIX_MAX_BLOCK_TOKENS));
     if (options->eviction != BERTH_KV_EVICT_REUSE && options->eviction != BERTH_KV_EVICT_LRU)
         return berth_fail(
             BERTH_ERR_INVALID_ARGUMENT, "eviction is %d, no policy", (int)options->eviction);
@@ -301,10 +301,13 @@ void berth_kv_set_tokens(berth_kv_cache* cache, uint32_t block, uint32_t tokens)
 
 static uint64_t metadata_bytes(const berth_kv_cache* cache) {
     const berth_kv_blocks* blocks = &cache->blocks;
-    uint64_t bytes = sizeof *cache + blocks->capacity * (sizeof *blocks->records + 1) +
-                     blocks->granules * (sizeof *blocks->users + sizeof *blocks->idle_since) +
-                     cache->batch.number_capacity * sizeof *cache->batch.numbers +
-                     berth_prefix_index_bytes(cache->index);
+    uint64_t bytes =
+        sizeof *cache + blocks->capacity * (sizeof *blocks->records + 1) +
+        blocks->granules * (sizeof *blocks->users + sizeof *blocks->idle_since) +
+        blocks->granules / 8 + cache->batch.number_capacity * sizeof *cache->batch.numbers +
+        cache->batch.sequence_capacity * (sizeof *cache->batch.sequences + 2 * sizeof(size_t)) +
+        (size_t)cache->options.layers * 2 * sizeof *cache->keys +
+        berth_prefix_index_bytes(cache->index);
     for (const berth_kv_sequence* s = cache->first; s != NULL; s = s->next)
         bytes += sizeof *s + s->tokens.capacity * sizeof *s->tokens.items +
                  s->blocks.capacity * sizeof *s->blocks.items;
