@@ -100,6 +100,7 @@ static void nothing_is_found_under_another_key(void** state) {
     kv_kit_close(&kit);
 }
 
+// K1: what is not found is not cached.
 static void private_sequences_neither_find_nor_leave_blocks(void** state) {
     (void)state;
     kv_kit kit;
@@ -140,6 +141,7 @@ static void equal_blocks_that_two_sequences_compute_become_one(void** state) {
     kv_kit_close(&kit);
 }
 
+// K2, K3.
 static void a_fork_shares_all_until_one_of_both_adds(void** state) {
     (void)state;
     kv_kit kit;
@@ -164,6 +166,7 @@ static void a_fork_shares_all_until_one_of_both_adds(void** state) {
     kv_kit_close(&kit);
 }
 
+// K3.
 static void a_shortened_sequence_does_not_overwrite_what_is_cached(void** state) {
     (void)state;
     kv_kit kit;
@@ -242,6 +245,14 @@ static void what_cannot_be_is_refused(void** state) {
     kv_kit_close(&kit);
 }
 
+static void words_name_the_reasons_of_misses(void** state) {
+    (void)state;
+    assert_string_equal(berth_kv_miss_text(BERTH_KV_MISS_NONE), "none");
+    assert_string_equal(berth_kv_miss_text(BERTH_KV_MISS_EVICTED), "evicted");
+    assert_string_equal(berth_kv_miss_text(BERTH_KV_MISS_OTHER_TENANT), "other_tenant");
+    assert_string_equal(berth_kv_miss_text(BERTH_KV_MISS_COUNT), "unknown");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_takes_a_block_for_its_first_token),
@@ -256,6 +267,7 @@ int main(void) {
         cmocka_unit_test(a_sequence_released_in_a_batch_ends_with_it),
         cmocka_unit_test(sequences_outlive_their_cache_and_their_context),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(words_name_the_reasons_of_misses),
     };
     return cmocka_run_group_tests_name("KV sequences", tests, NULL, NULL);
 }

@@ -163,6 +163,7 @@ static void a_block_that_is_known_already_is_not_known_twice(void** state) {
     assert_int_equal(berth_prefix_index_tokens(k->index, 7), 0);
 }
 
+// X1.
 static void a_block_that_follows_nothing_known_is_refused(void** state) {
     kit* k = *state;
     const uint32_t none = BERTH_PREFIX_NO_BLOCK;
@@ -230,6 +231,7 @@ static void the_end_of_the_prompt_used_last_goes_last_but_before_its_begin(void*
     assert_int_equal(stats(k).evicted_uses, 2);
 }
 
+// X3.
 static void what_is_held_or_above_another_block_is_not_evicted(void** state) {
     kit* k = *state;
     add_prompt(k, k->root, 0, "abcdefgh");
@@ -291,6 +293,7 @@ static void growing_keeps_blocks_their_order_and_what_was_evicted(void** state) 
     assert_int_equal(evict(k), BERTH_PREFIX_NO_BLOCK); // 999 is held
 }
 
+// X4.
 static void no_more_is_remembered_of_evicted_blocks_than_there_are_blocks(void** state) {
     kit* k = *state;
     for (char c = 'A'; c < 'A' + 2; ++c) {
@@ -312,6 +315,7 @@ static void no_more_is_remembered_of_evicted_blocks_than_there_are_blocks(void**
     assert_int_equal(k->match.miss, BERTH_KV_MISS_NONE_SHARED);
 }
 
+// X4.
 static void equal_keys_are_one_and_unused_ones_are_forgotten(void** state) {
     kit* k = *state;
     berth_prefix_root same, other;
@@ -371,6 +375,7 @@ static size_t find_forged(kit* k, berth_prefix_root root, const char* text) {
     return k->match.blocks;
 }
 
+// X2.
 static void equal_hashes_of_other_tokens_or_places_are_no_hit(void** state) {
     kit* k = *state;
     add_prompt(k, k->root, 0, "abcdefgh");

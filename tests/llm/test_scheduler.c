@@ -33,6 +33,7 @@ static void assert_same_as_alone(const server_options* options) {
     server_close(&s);
 }
 
+// SC4.
 static void requests_that_are_served_together_get_what_they_get_alone(void** state) {
     (void)state;
     assert_same_as_alone(&(server_options){0});
@@ -155,6 +156,7 @@ static void an_answer_ends_when_its_caller_says_so(void** state) {
     server_close(&s);
 }
 
+// SC1.
 static void a_cancelled_request_ends_once_wherever_it_is(void** state) {
     (void)state;
     server s;
@@ -180,6 +182,7 @@ static void a_cancelled_request_ends_once_wherever_it_is(void** state) {
     server_close(&s);
 }
 
+// SC1.
 static void the_end_of_a_scheduler_ends_its_requests(void** state) {
     (void)state;
     server s;

@@ -61,6 +61,7 @@ static void a_copy_that_has_no_room_is_dropped_instead(void** state) {
     assert_int_equal(stats.parks_host, 0);
 }
 
+// SC4.
 static void parking_before_every_step_changes_no_token(void** state) {
     (void)state;
     static const berth_kv_parking ways[] = {BERTH_KV_PARK_HOST, BERTH_KV_PARK_DROP};
