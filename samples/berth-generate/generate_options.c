@@ -179,16 +179,7 @@ static parse_result take_sampling(generate_options* options, int option, const c
 
 /// Reads the element type of cached keys and values.
 static parse_result take_kv_type(generate_options* options, const char* value) {
-    static const struct {
-        const char* word;
-        berth_dtype dtype;
-    } types[] = {
-        {"f32", BERTH_F32}, {"f16", BERTH_F16}, {"bf16", BERTH_BF16}, {"q8_0", BERTH_Q8_0}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(value, types[i].word) != 0) continue;
-        options->kv_dtype = types[i].dtype;
-        return PARSE_RUN;
-    }
+    if (llm_kv_dtype_find(value, &options->kv_dtype)) return PARSE_RUN;
     return wrong("kv-type", value, "f32, f16, bf16 or q8_0");
 }
 

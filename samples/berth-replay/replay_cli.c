@@ -185,16 +185,7 @@ static replay_parse take_cost(replay_cli* cli, const char* text) {
 }
 
 static replay_parse take_kv_type(replay_cli* cli, const char* text) {
-    static const struct {
-        const char* word;
-        berth_dtype dtype;
-    } types[] = {
-        {"f32", BERTH_F32}, {"f16", BERTH_F16}, {"bf16", BERTH_BF16}, {"q8_0", BERTH_Q8_0}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(text, types[i].word) != 0) continue;
-        cli->setup.kv_dtype = types[i].dtype;
-        return REPLAY_RUN;
-    }
+    if (llm_kv_dtype_find(text, &cli->setup.kv_dtype)) return REPLAY_RUN;
     return wrong("kv-type", text, "f32, f16, bf16 or q8_0");
 }
 

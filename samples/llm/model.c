@@ -3,6 +3,8 @@
 // op works in their place.
 #include "model.h"
 
+#include <string.h>
+
 /// What all layers of one forward pass share.
 typedef struct pass {
     const llm_model* model;
@@ -140,6 +142,20 @@ berth_kv_options llm_model_kv_options(const llm_model* model, berth_dtype dtype)
                               .key_dims = m->key_dims,
                               .value_dims = m->value_dims,
                               .dtype = dtype};
+}
+
+bool llm_kv_dtype_find(const char* word, berth_dtype* out_dtype) {
+    static const struct {
+        const char* word;
+        berth_dtype dtype;
+    } types[] = {
+        {"f32", BERTH_F32}, {"f16", BERTH_F16}, {"bf16", BERTH_BF16}, {"q8_0", BERTH_Q8_0}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(word, types[i].word) != 0) continue;
+        *out_dtype = types[i].dtype;
+        return true;
+    }
+    return false;
 }
 
 berth_tensor* llm_model_forward(const llm_model* model,

@@ -85,6 +85,10 @@ void llm_model_destroy(llm_model* model);
 /// The options of a cache for the model's keys and values, of `dtype`; all else is default.
 berth_kv_options llm_model_kv_options(const llm_model* model, berth_dtype dtype);
 
+/// The dtype that keys and values may be cached in and that is called `word`, such as "bf16";
+/// false, and `*out_dtype` as before, if there is none.
+bool llm_kv_dtype_find(const char* word, berth_dtype* out_dtype);
+
 /// Runs the new tokens of an open batch, T of S sequences, and returns logits: [S, vocab_tokens] of
 /// the last token of each, or [T, vocab_tokens] if `all_logits`; f32. Their keys and values are
 /// written to the batch's blocks; ending the batch keeps them.
