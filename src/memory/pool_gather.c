@@ -43,25 +43,27 @@ static berth_extent_id find_largest_hole(const berth_pool* pool) {
     return best;
 }
 
-/// Bytes of the islands that have free memory.
+/// Bytes of the islands that have free memory; 0 if there are no two.
 static uint64_t bytes_to_gather(const berth_pool* pool) {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, islands = 0;
     for (size_t i = 0; i < pool->regions.count; i++) {
         uint64_t address = 0;
         for (berth_extent_id id; (id = find_at(pool, i, address)) != 0;) {
             uint64_t free_bytes = 0;
             const berth_run run = find_island(pool, id, &free_bytes);
             address = run.start + run.size;
-            if (free_bytes > 0) bytes += run.size;
+            if (free_bytes == 0) continue;
+            bytes += run.size;
+            islands++;
         }
     }
-    return bytes;
+    return islands > 1 ? bytes : 0;
 }
 
-/// Where islands are gathered: the largest HOLE, after new ones have been made if need be.
-static berth_extent_id find_target(berth_pool* pool) {
+/// Where islands of `bytes` are gathered: the largest HOLE, after new ones have been made if need
+/// be.
+static berth_extent_id find_target(berth_pool* pool, uint64_t bytes) {
     const berth_extent_id id = find_largest_hole(pool);
-    const uint64_t bytes = bytes_to_gather(pool);
     if (id != 0 && berth_extents_at(&pool->extents, id)->size > bytes) return id;
     // without more addresses some islands stay where they are
     if (berth_extents_prepare(&pool->extents, 1) != BERTH_OK ||
@@ -99,7 +101,8 @@ void berth_pool_gather(berth_pool* pool, berth_move_count* count) {
     berth_pool_flush_front(pool); // what is ready in there has an address
     berth_mutex_lock(pool->lock);
     berth_pool_put_in_order(pool, true);
-    berth_extent_id target = find_target(pool);
+    const uint64_t bytes = bytes_to_gather(pool);
+    berth_extent_id target = bytes > 0 ? find_target(pool, bytes) : 0;
     for (size_t i = 0; i < pool->regions.count; i++)
         target = gather_region(pool, i, target, count);
     berth_mutex_unlock(pool->lock);
