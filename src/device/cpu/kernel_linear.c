@@ -128,7 +128,8 @@ static void plan_worker(const berth_op_call* call, plan* p) {
     p->group_panels =
         berth_min_i64(berth_min_i64(fit, GROUP_PANELS), berth_ceil_div(p->columns, PANEL_ROWS));
     int64_t bytes = p->k == 0 ? ALIGNMENT : 0; // so that empty panels have an address
-    if (p->rows > 1 && p->library_columns == 0) bytes += panels_bytes(p);
+    // one row needs none of it, and asks for it all the same: so the bytes are one form of the rows
+    if (p->library_columns == 0) bytes += panels_bytes(p);
     if (p->library_columns != 0 && call->inputs[1].dtype != BERTH_F32) {
         bytes += p->library_columns * row_bytes;
     }
