@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pool that stays full while everything that moves its blocks is at work at once: requests that
-// join runs, the rung of compaction, merges, slides and gathering, with another thread that
-// takes granules back, owners that change their minds, slabs, and calls that fail.
+// join runs, the rung of compaction, merges, slides and gathering, with owners that change their
+// minds, slabs, and calls that fail.
 #include "memory/crowd_kit.h"
 
-#include <stdatomic.h>
-
-#include "base/thread.h"
 #include "health/compactor.h"
 #include "memory/ladder.h"
 #include "memory/pool_join.h"
@@ -19,7 +16,6 @@ typedef struct press_kit {
     berth_compactor compactor;
     berth_reclaimer room_maker;
     test_random random;
-    _Atomic bool is_over;
 } press_kit;
 
 static const berth_compact_budget slice = {.bytes = 4 * G, .ns = UINT64_MAX / 2};
@@ -133,17 +129,6 @@ static void use_pool(press_kit* kit, int i) {
     if (i % 8 == 7) move_something(kit);
 }
 
-/// What other threads do to a pool: take back what is idle, and look at it.
-static void compete(void* argument) {
-    press_kit* kit = argument;
-    test_random random = test_random_make(9);
-    while (!atomic_load(&kit->is_over)) {
-        berth_pool_stats stats;
-        (void)berth_pool_release_idle(kit->crowd->pool, 0, test_random_below(&random, 4 * G));
-        berth_pool_query_stats(kit->crowd->pool, &stats);
-    }
-}
-
 /// Lets a call of the device or of the host fail.
 static void provoke(press_kit* kit) {
     crowd_kit* crowd = kit->crowd;
@@ -154,13 +139,7 @@ static void provoke(press_kit* kit) {
         failing_host_fail(&crowd->base.failing, 1 + test_random_below(&kit->random, 6), stays);
 }
 
-static void check_contents(crowd_kit* crowd) {
-    assert_ok(berth_stream_synchronize(crowd->base.stream));
-    for (size_t i = 0; i < crowd->count; i++)
-        if (crowd->owners[i].is_out) check_owner(&crowd->owners[i]);
-}
-
-static void run(uint64_t seed, bool competes, bool fails) {
+static void run(uint64_t seed, bool fails) {
     berth_sim_options options = memory_kit_options();
     options.seed = seed % 4;
     options.no_remap = seed == 6;
@@ -168,18 +147,13 @@ static void run(uint64_t seed, bool competes, bool fails) {
     open_press(&kit, &options, seed);
     crowd_kit* crowd = kit.crowd;
     crowd->count = BLOCKS;
-    berth_thread thread;
-    if (competes) assert_ok(berth_thread_start(&thread, "compete", compete, &kit));
     for (int i = 0; i < 320; i++) {
         if (fails && i % 2 == 1) provoke(&kit);
         use_pool(&kit, i);
         stop_faults(crowd);
         if (i % 32 != 31) continue;
-        check_contents(crowd);
-        if (!competes) check(crowd);
+        check(crowd);
     }
-    atomic_store(&kit.is_over, true);
-    if (competes) berth_thread_join(&thread);
     check(crowd);
     close_press(&kit);
 }
@@ -187,17 +161,12 @@ static void run(uint64_t seed, bool competes, bool fails) {
 static void random_programs_keep_their_contents(void** state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 7; seed++)
-        run(seed, false, false);
-}
-static void programs_with_competitors_keep_their_contents(void** state) {
-    (void)state;
-    for (uint64_t seed = 1; seed <= 7; seed++)
-        run(seed, true, false);
+        run(seed, false);
 }
 static void programs_whose_calls_fail_keep_their_contents(void** state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 7; seed++)
-        run(seed, seed % 2 == 0, true);
+        run(seed, true);
 }
 /// Tidies and presses until there is nothing more to be done; returns the slices.
 static uint64_t press_all(press_kit* kit, uint64_t slice_bytes) {
@@ -232,7 +201,6 @@ static void pressing_ends_where_nothing_changes(void** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_programs_keep_their_contents),
-        cmocka_unit_test(programs_with_competitors_keep_their_contents),
         cmocka_unit_test(programs_whose_calls_fail_keep_their_contents),
         cmocka_unit_test(pressing_ends_where_nothing_changes),
     };
