@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # samples/llm/*.c        -> library berth-llm
+# samples/serve/*.c      -> library berth-llm-serve: what berth-serve and its clients are made of
 # samples/berth-NAME/*.c -> command berth-NAME, installed
 # samples/examples/*.c   -> example-NAME, each run by the tests
 
@@ -16,6 +17,15 @@ if(berth_llm_sources)
   target_include_directories(berth-llm SYSTEM PRIVATE ${JANSSON_INCLUDE_DIRS})
 endif()
 
+file(GLOB berth_serve_sources CONFIGURE_DEPENDS "${berth_samples_dir}/serve/*.c")
+if(berth_serve_sources)
+  pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.75)
+  add_library(berth-llm-serve STATIC ${berth_serve_sources})
+  target_include_directories(berth-llm-serve PUBLIC "${berth_samples_dir}/serve")
+  target_link_libraries(berth-llm-serve PUBLIC berth-llm PkgConfig::MICROHTTPD)
+  target_include_directories(berth-llm-serve SYSTEM PRIVATE ${JANSSON_INCLUDE_DIRS})
+endif()
+
 file(GLOB berth_command_sources CONFIGURE_DEPENDS "${berth_samples_dir}/berth-*/*.c")
 foreach(source IN LISTS berth_command_sources)
   cmake_path(GET source PARENT_PATH folder)
@@ -23,7 +33,8 @@ foreach(source IN LISTS berth_command_sources)
   if(NOT TARGET ${command})
     add_executable(${command})
     target_include_directories(${command} PRIVATE "${folder}")
-    target_link_libraries(${command} PRIVATE berth_program $<TARGET_NAME_IF_EXISTS:berth-llm>)
+    target_link_libraries(${command} PRIVATE berth_program $<TARGET_NAME_IF_EXISTS:berth-llm>
+                                             $<TARGET_NAME_IF_EXISTS:berth-llm-serve>)
     list(APPEND berth_commands ${command})
   endif()
   target_sources(${command} PRIVATE "${source}")

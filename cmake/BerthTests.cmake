@@ -31,7 +31,8 @@ function(berth_add_program target folder)
   add_executable(${target} ${ARGN})
   set_target_properties(
     ${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${folder}")
-  target_link_libraries(${target} PRIVATE berth_internal $<TARGET_NAME_IF_EXISTS:berth-llm>)
+  target_link_libraries(${target} PRIVATE berth_internal $<TARGET_NAME_IF_EXISTS:berth-llm>
+                                          $<TARGET_NAME_IF_EXISTS:berth-llm-serve>)
 endfunction()
 
 file(GLOB berth_kit_sources CONFIGURE_DEPENDS "${berth_tests_dir}/kit/*.c")
