@@ -240,7 +240,10 @@ static berth_status check_request(const llm_scheduler* s,
         status = check_range("key_bytes", (int64_t)asked->key_bytes, 0, KEY_BYTES, error);
     if (status == BERTH_OK && asked->key_bytes > 0 && asked->key == NULL)
         status = llm_fail(error, BERTH_ERR_INVALID_ARGUMENT, "a request without its key");
-    if (status == BERTH_OK) status = llm_sampler_check(&asked->sampling, error);
+    if (status == BERTH_OK)
+        status = check_range("top_logprobs", asked->top_logprobs, 0, LLM_MOST_TOP_LOGPROBS, error);
+    if (status == BERTH_OK)
+        status = llm_sampler_check(&asked->sampling, (size_t)s->model->params.vocab_tokens, error);
     for (int64_t i = 0; i < asked->prompt_count && status == BERTH_OK; i++)
         if (asked->prompt[i] < 0 || asked->prompt[i] >= s->model->params.vocab_tokens)
             status = llm_fail(error,
@@ -251,15 +254,47 @@ static berth_status check_request(const llm_scheduler* s,
     return status;
 }
 
+/// What lies behind a request's fields: tokens, alternatives of a token, bias, key.
+typedef struct request_layout {
+    size_t tokens; ///< 0 for one that is refused for its length: it is not copied
+    size_t top_count;
+    size_t bytes; ///< of the request, fields included
+} request_layout;
+
+static request_layout lay_out(const llm_scheduler* s, const llm_request* asked) {
+    const bool is_short = asked->prompt_count + asked->max_tokens <= s->options.context_tokens;
+    request_layout l = {.tokens = is_short ? (size_t)(asked->prompt_count + asked->max_tokens) : 0};
+    if (asked->wants_logprobs) l.top_count = (size_t)asked->top_logprobs;
+    if (l.top_count > (size_t)s->model->params.vocab_tokens)
+        l.top_count = (size_t)s->model->params.vocab_tokens;
+    l.bytes = sizeof(llm_task) + l.tokens * sizeof(int32_t) +
+              l.top_count * sizeof(llm_token_logprob) +
+              asked->sampling.logit_bias_count * sizeof(llm_logit_bias) + asked->key_bytes;
+    return l;
+}
+
+/// Copies what the request points at behind its fields.
+static void copy_behind(llm_task* r, const request_layout* l, const llm_request* asked) {
+    _Static_assert(_Alignof(llm_token_logprob) == _Alignof(int32_t) &&
+                       _Alignof(llm_logit_bias) == _Alignof(int32_t),
+                   "they follow each other without gaps");
+    const size_t bias_count = asked->sampling.logit_bias_count;
+    r->top = (llm_token_logprob*)(r->tokens + l->tokens);
+    llm_logit_bias* bias = (llm_logit_bias*)(r->top + l->top_count);
+    r->sampling.logit_bias = bias;
+    r->key = (unsigned char*)(bias + bias_count);
+    if (l->tokens > 0)
+        memcpy(r->tokens, asked->prompt, (size_t)asked->prompt_count * sizeof(int32_t));
+    if (bias_count > 0) memcpy(bias, asked->sampling.logit_bias, bias_count * sizeof *bias);
+    if (asked->key_bytes > 0) memcpy(r->key, asked->key, asked->key_bytes);
+}
+
 static berth_status make_request(const llm_scheduler* s,
                                  const llm_request* asked,
                                  llm_task** out_request,
                                  llm_error* error) {
-    // one that is refused for its length is not copied
-    bool is_short = asked->prompt_count + asked->max_tokens <= s->options.context_tokens;
-    size_t tokens = is_short ? (size_t)(asked->prompt_count + asked->max_tokens) : 0;
-    size_t bytes = sizeof(llm_task) + tokens * sizeof(int32_t) + asked->key_bytes;
-    llm_task* r = llm_alloc(1, bytes);
+    const request_layout layout = lay_out(s, asked);
+    llm_task* r = llm_alloc(1, layout.bytes);
     *out_request = r;
     if (r == NULL) return llm_fail_memory(error, "a request");
     int64_t fed = asked->prompt_count + asked->max_tokens - 1; // the last token is not fed
@@ -267,9 +302,11 @@ static berth_status make_request(const llm_scheduler* s,
                     .sampling = asked->sampling,
                     .random_state = asked->sampling.seed,
                     .key_bytes = asked->key_bytes,
-                    .own_bytes = (int64_t)bytes,
+                    .own_bytes = (int64_t)layout.bytes,
                     .is_private = asked->is_private,
                     .ignores_stop = asked->ignores_stop,
+                    .wants_logprobs = asked->wants_logprobs,
+                    .top_count = layout.top_count,
                     .on_token = asked->on_token,
                     .on_end = asked->on_end,
                     .user = asked->user,
@@ -278,9 +315,7 @@ static berth_status make_request(const llm_scheduler* s,
                     .need_blocks = 1 + (fed - 1) / s->layout.block_tokens,
                     .count = asked->prompt_count,
                     .end = {.submit_ns = s->options.now(s->options.user)}};
-    r->key = (unsigned char*)(r->tokens + tokens);
-    if (is_short) memcpy(r->tokens, asked->prompt, (size_t)asked->prompt_count * sizeof(int32_t));
-    if (asked->key_bytes > 0) memcpy(r->key, asked->key, asked->key_bytes);
+    copy_behind(r, &layout, asked);
     return BERTH_OK;
 }
 

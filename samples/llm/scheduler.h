@@ -15,6 +15,7 @@
 #ifndef BERTH_SAMPLES_LLM_SCHEDULER_H
 #define BERTH_SAMPLES_LLM_SCHEDULER_H
 
+#include "logprobs.h"
 #include "model.h"
 #include "sampler.h"
 #include "tokenizer.h"
@@ -59,19 +60,30 @@ typedef struct llm_request_end {
     uint64_t end_ns;           ///< now
 } llm_request_end;
 
+/// A token of an answer.
+typedef struct llm_answer_token {
+    int32_t id;
+    bool has_logprobs;            ///< the request wanted them, and there were logits
+    float logprob;                ///< of the token; 0 without
+    const llm_token_logprob* top; ///< [top_count], likeliest first; borrowed for the call
+    size_t top_count;             ///< as many as the request wanted, of the vocabulary's at most
+} llm_answer_token;
+
 /// Gets each token of an answer as it is chosen; false ends the answer after it.
-typedef bool (*llm_token_callback)(void* user, uint64_t id, int32_t token);
+typedef bool (*llm_token_callback)(void* user, uint64_t id, const llm_answer_token* token);
 
 /// Hears once how a request ended; the id is 0 for one that was refused when it came.
 typedef void (*llm_end_callback)(void* user, uint64_t id, const llm_request_end* end);
 
 /// A request. Callbacks run within submit, step and destroy; they may submit and cancel.
 typedef struct llm_request {
-    uint32_t tenant;       ///< whose it is: for quotas, eviction and statistics
-    const int32_t* prompt; ///< [prompt_count] of the vocabulary; copied
-    int64_t prompt_count;  ///< at least 1
-    int64_t max_tokens;    ///< of the answer, at least 1
-    llm_sampler_options sampling;
+    uint32_t tenant;              ///< whose it is: for quotas, eviction and statistics
+    const int32_t* prompt;        ///< [prompt_count] of the vocabulary; copied
+    int64_t prompt_count;         ///< at least 1
+    int64_t max_tokens;           ///< of the answer, at least 1
+    llm_sampler_options sampling; ///< its bias is copied
+    bool wants_logprobs;          ///< on_token is told log probabilities, as llm_logprobs() is
+    int32_t top_logprobs;         ///< and those of so many likeliest tokens, 0 to 20
     const void* key;   ///< [key_bytes]: requests share blocks only if their keys are equal
     size_t key_bytes;  ///< 256 at most
     bool is_private;   ///< shares with nobody

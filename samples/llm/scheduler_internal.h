@@ -17,6 +17,8 @@ typedef struct llm_task {
     int64_t own_bytes; ///< of host memory, tokens and key included
     bool is_private;
     bool ignores_stop;
+    bool wants_logprobs;
+    size_t top_count; ///< alternatives of each token that are told
     llm_token_callback on_token;
     llm_end_callback on_end;
     void* user;
@@ -35,8 +37,10 @@ typedef struct llm_task {
     bool is_suspect;   ///< was in a step that failed: goes alone
     int64_t refusals;  ///< steps in a row that were refused although it went alone
     llm_request_end end;
-    unsigned char* key; ///< [key_bytes], behind the tokens
-    int32_t tokens[];   ///< [prompt_count + max_tokens]
+    float logprob;          ///< of the token that was chosen
+    llm_token_logprob* top; ///< [top_count], its alternatives; behind the tokens
+    unsigned char* key;     ///< [key_bytes], behind the alternatives and the bias
+    int32_t tokens[];       ///< [prompt_count + max_tokens]
 } llm_task;
 
 /// Requests in the order of their ids, in an array that has room for `capacity`.

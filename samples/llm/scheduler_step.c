@@ -31,9 +31,15 @@ static void choose_tokens(void* user, const float* logits) {
     for (size_t i = 0; i < c->parts; i++) {
         llm_task* r = s->members[i];
         if (llm_task_pending(r) != s->parts[i].count) continue;
-        const float* row = logits + i * (size_t)s->model->params.vocab_tokens;
+        const size_t vocab = (size_t)s->model->params.vocab_tokens;
+        const float* row = logits + i * vocab;
+        const int32_t* answer = r->tokens + r->prompt_count;
+        const size_t answered = (size_t)(r->count - r->prompt_count);
         r->drawn_state = r->random_state;
-        s->chosen[i] = llm_sampler_pick_as(s->sampler, &r->sampling, &r->drawn_state, row);
+        s->chosen[i] =
+            llm_sampler_pick_as(s->sampler, &r->sampling, &r->drawn_state, answer, answered, row);
+        if (r->wants_logprobs && s->chosen[i] >= 0)
+            r->logprob = llm_logprobs(row, vocab, s->chosen[i], r->top, r->top_count);
     }
 }
 
@@ -122,6 +128,19 @@ static void count_step(llm_scheduler* s, const llm_batch_plan* plan, llm_step_su
     if (stats->batch_max < plan->parts) stats->batch_max = plan->parts;
 }
 
+/// Tells the caller of a token; false if that is to be the last.
+static bool tell_token(const llm_scheduler* s, const llm_task* r, int32_t id) {
+    if (r->on_token == NULL) return true;
+    llm_answer_token token = {.id = id};
+    if (r->wants_logprobs && s->sampler != NULL) {
+        token.has_logprobs = true;
+        token.logprob = r->logprob;
+        token.top = r->top;
+        token.top_count = r->top_count;
+    }
+    return r->on_token(r->user, r->id, &token);
+}
+
 /// Gives the request its next token, with which it may end.
 static void give_token(llm_scheduler* s, llm_task* r, size_t at) {
     int64_t index = r->count - r->prompt_count;
@@ -141,7 +160,7 @@ static void give_token(llm_scheduler* s, llm_task* r, size_t at) {
     r->random_state = r->drawn_state;
     s->stats.decoded_tokens++;
     if (r->end.first_token_ns == 0) r->end.first_token_ns = s->options.now(s->options.user);
-    if (r->on_token != NULL && !r->on_token(r->user, r->id, id))
+    if (!tell_token(s, r, id))
         llm_scheduler_end_running(s, r, LLM_END_CALLER, BERTH_OK, "");
     else if (r->count - r->prompt_count == r->max_tokens)
         llm_scheduler_end_running(s, r, LLM_END_LIMIT, BERTH_OK, "");

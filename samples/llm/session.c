@@ -215,7 +215,9 @@ static berth_status answer(llm_session* session,
                            llm_generate_result* result,
                            llm_error* error) {
     while (result->tokens < options->max_tokens) {
-        int32_t id = llm_sampler_pick(options->sampler, session->logits);
+        const size_t made = (size_t)result->tokens;
+        const int32_t* answer_ids = made > 0 ? out_tokens->ids + out_tokens->count - made : NULL;
+        int32_t id = llm_sampler_pick(options->sampler, answer_ids, made, session->logits);
         if (id < 0)
             return llm_fail(error, BERTH_ERR_CORRUPT, "none of the model's logits is a number");
         if (options->tokenizer != NULL && llm_tokenizer_is_stop(options->tokenizer, id)) {

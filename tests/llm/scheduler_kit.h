@@ -25,12 +25,12 @@ typedef struct chat {
     int64_t stops_after; ///< tokens after which on_token returns false; 0: never
 } chat;
 
-static inline bool chat_on_token(void* user, uint64_t id, int32_t token) {
+static inline bool chat_on_token(void* user, uint64_t id, const llm_answer_token* token) {
     chat* c = user;
     assert_int_equal(id, c->id);
     assert_int_equal(c->ends, 0);
     assert_true(c->count < c->max_tokens);
-    c->answer[c->count++] = token;
+    c->answer[c->count++] = token->id;
     return c->count != c->stops_after;
 }
 

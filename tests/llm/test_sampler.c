@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the sampler: greedy choice and ties, the cuts of top-k and top-p, shares, seeds.
+// Tests of the sampler: greedy choice and ties, the cuts of top-k, min-p and top-p, shares, bias
+// and penalties, seeds.
 #include "llm/llm_kit.h"
 
 #include "sampler.h"
@@ -8,19 +9,24 @@
 
 enum { DRAWS = 20000 };
 
-static llm_sampler* make(float temperature, int32_t top_k, float top_p, uint64_t seed, size_t n) {
-    llm_sampler_options options = {temperature, top_k, top_p, seed};
+static llm_sampler* make_of(const llm_sampler_options* options, size_t n) {
     llm_sampler* sampler;
     llm_error error;
-    if (llm_sampler_create(&options, n, &sampler, &error) != BERTH_OK) fail_msg("%s", error.text);
+    if (llm_sampler_create(options, n, &sampler, &error) != BERTH_OK) fail_msg("%s", error.text);
     return sampler;
+}
+
+static llm_sampler* make(float temperature, int32_t top_k, float top_p, uint64_t seed, size_t n) {
+    llm_sampler_options options = {
+        .temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = seed};
+    return make_of(&options, n);
 }
 
 /// Draws many times from one row and counts each id.
 static void count_draws(llm_sampler* sampler, const float* logits, size_t n, unsigned* counts) {
     memset(counts, 0, n * sizeof *counts);
     for (int i = 0; i < DRAWS; i++) {
-        int32_t id = llm_sampler_pick(sampler, logits);
+        int32_t id = llm_sampler_pick(sampler, NULL, 0, logits);
         assert_true(id >= 0 && (size_t)id < n);
         counts[id]++;
     }
@@ -33,9 +39,9 @@ static void greedy_takes_the_largest_and_the_lowest_id_of_equals(void** state) {
     llm_sampler_options options = llm_sampler_options_default();
     llm_sampler* sampler;
     assert_int_equal(llm_sampler_create(&options, 5, &sampler, NULL), BERTH_OK);
-    assert_int_equal(llm_sampler_pick(sampler, logits), 2);
+    assert_int_equal(llm_sampler_pick(sampler, NULL, 0, logits), 2);
     const float equal[] = {0, -0.0f, 0, 0, 0};
-    assert_int_equal(llm_sampler_pick(sampler, equal), 0);
+    assert_int_equal(llm_sampler_pick(sampler, NULL, 0, equal), 0);
     llm_sampler_destroy(sampler);
 }
 
@@ -45,8 +51,8 @@ static void logits_that_are_no_number_are_never_chosen(void** state) {
     const float none[] = {NAN, NAN, NAN};
     for (int i = 0; i < 2; i++) {
         llm_sampler* sampler = make(i == 0 ? 0 : 1, 0, 1, 3, 3);
-        assert_int_equal(llm_sampler_pick(sampler, some), 1);
-        assert_int_equal(llm_sampler_pick(sampler, none), -1);
+        assert_int_equal(llm_sampler_pick(sampler, NULL, 0, some), 1);
+        assert_int_equal(llm_sampler_pick(sampler, NULL, 0, none), -1);
         llm_sampler_destroy(sampler);
     }
 }
@@ -58,9 +64,9 @@ static void infinite_logits_decide(void** state) {
     const float one[] = {-INFINITY, 0, -INFINITY};
     llm_sampler* sampler = make(1, 0, 1, 3, 3);
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(llm_sampler_pick(sampler, high), 1);
-        assert_int_equal(llm_sampler_pick(sampler, low), 0);
-        assert_int_equal(llm_sampler_pick(sampler, one), 1);
+        assert_int_equal(llm_sampler_pick(sampler, NULL, 0, high), 1);
+        assert_int_equal(llm_sampler_pick(sampler, NULL, 0, low), 0);
+        assert_int_equal(llm_sampler_pick(sampler, NULL, 0, one), 1);
     }
     llm_sampler_destroy(sampler);
 }
@@ -127,6 +133,86 @@ static void top_p_takes_its_share_of_what_top_k_left(void** state) {
     assert_int_equal(counts[0] + counts[1], 0);
 }
 
+static void min_p_keeps_what_has_its_share_of_the_likeliest(void** state) {
+    (void)state;
+    // shares 0.1, 0.2, 0.3, 0.4, and beside the likeliest 0.25, 0.5, 0.75, 1
+    const float logits[] = {logf(1), logf(2), logf(3), logf(4)};
+    static const struct {
+        float min_p, top_p;
+        int32_t top_k;
+        unsigned kept;
+    } cases[] = {{0.2F, 1, 0, 4},
+                 {0.3F, 1, 0, 3},
+                 {0.7F, 1, 0, 2},
+                 {1, 1, 0, 1},
+                 {0.3F, 1, 2, 2},
+                 // of the three that are left the likeliest two have 7/9
+                 {0.3F, 0.77F, 0, 2},
+                 {0.3F, 0.79F, 0, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        llm_sampler_options options = {.temperature = 1,
+                                       .min_p = cases[i].min_p,
+                                       .top_p = cases[i].top_p,
+                                       .top_k = cases[i].top_k,
+                                       .seed = 9};
+        unsigned counts[4], kept = 0;
+        count_draws(make_of(&options, 4), logits, 4, counts);
+        for (size_t j = 0; j < 4; j++)
+            kept += counts[j] > 0;
+        assert_int_equal(kept, cases[i].kept);
+    }
+}
+
+static void bias_moves_a_choice_greedy_or_not(void** state) {
+    (void)state;
+    const float logits[] = {0, 1, NAN, 2};
+    // both of the last two count, and what is no number stays so
+    const llm_logit_bias bias[] = {{3, -100}, {2, 100}, {0, 1}, {0, 0.5F}};
+    for (int round = 0; round < 2; round++) {
+        llm_sampler_options options = {.temperature = round == 0 ? 0 : 0.001F,
+                                       .top_p = 1,
+                                       .logit_bias = bias,
+                                       .logit_bias_count = 4};
+        llm_sampler* sampler = make_of(&options, 4);
+        for (int i = 0; i < 50; i++)
+            assert_int_equal(llm_sampler_pick(sampler, NULL, 0, logits), 0);
+        llm_sampler_destroy(sampler);
+    }
+}
+
+static void penalties_count_what_the_answer_has(void** state) {
+    (void)state;
+    const float logits[] = {1, 0.95F, 0.5F, 0};
+    static const struct {
+        float presence, frequency;
+        int32_t answer[3];
+        size_t count;
+        int32_t choice;
+    } cases[] = {
+        {0, 0, {0, 0, 0}, 3, 0},
+        {0.1F, 0, {0}, 1, 1},
+        {0.1F, 0, {0, 0, 1}, 3, 0}, // once, however often
+        {0, 0.1F, {0, 0, 1}, 3, 1}, // 0.8, 0.85, 0.5
+        {0, 0.3F, {0, 0, 1}, 3, 1}, // 0.4, 0.65, 0.5
+        {0.25F, 0.3F, {0, 1, 1}, 3, 2},
+        {-1, 0, {2}, 1, 2}, // below zero they repeat
+        {2, 2, {0}, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int round = 0; round < 2; round++) {
+            llm_sampler_options options = {.temperature = round == 0 ? 0 : 0.001F,
+                                           .top_p = 1,
+                                           .presence_penalty = cases[i].presence,
+                                           .frequency_penalty = cases[i].frequency};
+            llm_sampler* sampler = make_of(&options, 4);
+            for (int again = 0; again < 3; again++)
+                assert_int_equal(llm_sampler_pick(sampler, cases[i].answer, cases[i].count, logits),
+                                 cases[i].choice);
+            llm_sampler_destroy(sampler);
+        }
+    }
+}
+
 static void the_same_seed_gives_the_same_choices(void** state) {
     (void)state;
     float logits[500];
@@ -137,9 +223,9 @@ static void the_same_seed_gives_the_same_choices(void** state) {
     llm_sampler* c = make(1, 40, 0.95f, 124, 500);
     unsigned differ = 0;
     for (int i = 0; i < 200; i++) {
-        int32_t id = llm_sampler_pick(a, logits);
-        assert_int_equal(llm_sampler_pick(b, logits), id);
-        differ += llm_sampler_pick(c, logits) != id;
+        int32_t id = llm_sampler_pick(a, NULL, 0, logits);
+        assert_int_equal(llm_sampler_pick(b, NULL, 0, logits), id);
+        differ += llm_sampler_pick(c, NULL, 0, logits) != id;
     }
     assert_true(differ > 100);
     llm_sampler_destroy(a);
@@ -149,7 +235,9 @@ static void the_same_seed_gives_the_same_choices(void** state) {
 
 static void one_sampler_lends_its_room_to_answers_of_their_own_seeds(void** state) {
     (void)state;
-    const llm_sampler_options options[] = {{1, 0, 1, 5}, {2, 3, 0.9f, 6}};
+    const llm_sampler_options options[] = {
+        {.temperature = 1, .top_p = 1, .seed = 5},
+        {.temperature = 2, .top_k = 3, .top_p = 0.9f, .seed = 6}};
     llm_sampler *shared, *own[2];
     llm_error error;
     assert_int_equal(llm_sampler_create(&options[0], 8, &shared, &error), BERTH_OK);
@@ -161,8 +249,8 @@ static void one_sampler_lends_its_room_to_answers_of_their_own_seeds(void** stat
     const float logits[8] = {0, 1, 2, 0.5f, 1.5f, 2.5f, 1, 0};
     for (size_t i = 0; i < 200; i++) {
         size_t who = i * 7 % 3 % 2;
-        assert_int_equal(llm_sampler_pick_as(shared, &options[who], &states[who], logits),
-                         llm_sampler_pick(own[who], logits));
+        assert_int_equal(llm_sampler_pick_as(shared, &options[who], &states[who], NULL, 0, logits),
+                         llm_sampler_pick(own[who], NULL, 0, logits));
     }
     llm_sampler_destroy(shared);
     llm_sampler_destroy(own[0]);
@@ -171,17 +259,29 @@ static void one_sampler_lends_its_room_to_answers_of_their_own_seeds(void** stat
 
 static void options_out_of_range_are_named(void** state) {
     (void)state;
+    static const llm_logit_bias bias[] = {{4, 0}, {-1, 0}, {1, 101}, {1, NAN}};
+    static const llm_logit_bias many[LLM_MOST_LOGIT_BIASES + 1];
     static const struct {
         llm_sampler_options options;
         const char* mention;
     } cases[] = {
-        {{-1, 0, 1, 0}, "temperature is -1"},
-        {{NAN, 0, 1, 0}, "temperature"},
-        {{INFINITY, 0, 1, 0}, "temperature is inf"},
-        {{1, -2, 1, 0}, "top-k is -2"},
-        {{1, 0, 0, 0}, "top-p is 0"},
-        {{1, 0, 1.5f, 0}, "top-p is 1.5"},
-        {{1, 0, NAN, 0}, "top-p"},
+        {{.temperature = -1, .top_p = 1}, "temperature is -1"},
+        {{.temperature = NAN, .top_p = 1}, "temperature"},
+        {{.temperature = INFINITY, .top_p = 1}, "temperature is inf"},
+        {{.top_k = -2, .top_p = 1}, "top-k is -2"},
+        {{.top_p = 0}, "top-p is 0"},
+        {{.top_p = 1.5f}, "top-p is 1.5"},
+        {{.top_p = NAN}, "top-p"},
+        {{.top_p = 1, .min_p = -0.5f}, "min-p is -0.5"},
+        {{.top_p = 1, .min_p = NAN}, "min-p"},
+        {{.top_p = 1, .presence_penalty = 2.5f}, "presence penalty is 2.5"},
+        {{.top_p = 1, .frequency_penalty = NAN}, "frequency penalty"},
+        {{.top_p = 1, .logit_bias_count = 1}, "without its tokens"},
+        {{.top_p = 1, .logit_bias = many, .logit_bias_count = 301}, "301 tokens; it may have 300"},
+        {{.top_p = 1, .logit_bias = &bias[0], .logit_bias_count = 1}, "token 4, which is not in"},
+        {{.top_p = 1, .logit_bias = &bias[1], .logit_bias_count = 1}, "token -1, which is not in"},
+        {{.top_p = 1, .logit_bias = &bias[2], .logit_bias_count = 1}, "token 1 is 101"},
+        {{.top_p = 1, .logit_bias = &bias[3], .logit_bias_count = 1}, "logit bias of token 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         llm_sampler* sampler;
@@ -195,7 +295,7 @@ static void options_out_of_range_are_named(void** state) {
 
 static void a_sampler_without_memory_is_not_made(void** state) {
     (void)state;
-    llm_sampler_options options = {1, 0, 1, 0};
+    llm_sampler_options options = {.temperature = 1, .top_p = 1};
     for (uint64_t n = 1;; n++) {
         alloc_watch watch;
         llm_sampler* sampler;
@@ -219,6 +319,9 @@ int main(void) {
         cmocka_unit_test(top_k_keeps_the_likeliest_and_the_lowest_ids_of_equals),
         cmocka_unit_test(top_p_keeps_the_fewest_that_reach_the_share),
         cmocka_unit_test(top_p_takes_its_share_of_what_top_k_left),
+        cmocka_unit_test(min_p_keeps_what_has_its_share_of_the_likeliest),
+        cmocka_unit_test(bias_moves_a_choice_greedy_or_not),
+        cmocka_unit_test(penalties_count_what_the_answer_has),
         cmocka_unit_test(the_same_seed_gives_the_same_choices),
         cmocka_unit_test(one_sampler_lends_its_room_to_answers_of_their_own_seeds),
         cmocka_unit_test(options_out_of_range_are_named),

@@ -137,6 +137,128 @@ static void sampled_answers_follow_their_own_seed_only(void** state) {
     }
 }
 
+/// What was told of an answer's tokens.
+typedef struct told_logprobs {
+    int64_t count;
+    size_t top_count; ///< that each is to have
+    float logprobs[LONGEST];
+    llm_token_logprob top[LONGEST][3];
+} told_logprobs;
+
+static bool keep_logprobs(void* user, uint64_t id, const llm_answer_token* token) {
+    (void)id;
+    told_logprobs* t = user;
+    assert_true(token->has_logprobs);
+    assert_int_equal(token->top_count, t->top_count);
+    assert_true(token->logprob <= 0.0F && token->logprob >= (float)LLM_LEAST_LOGPROB);
+    t->logprobs[t->count] = token->logprob;
+    memcpy(t->top[t->count++], token->top, token->top_count * sizeof *token->top);
+    // a greedy choice is the likeliest
+    if (token->top_count > 0) {
+        assert_int_equal(token->top[0].id, token->id);
+        assert_true(token->top[0].logprob == token->logprob);
+    }
+    return true;
+}
+
+// SC4.
+static void log_probabilities_are_the_same_alone_and_together(void** state) {
+    (void)state;
+    static told_logprobs told[2][CHATS];
+    memset(told, 0, sizeof told);
+    for (size_t round = 0; round < 2; round++) {
+        server s;
+        server_open(&s, tiny.gguf, &(server_options){.scheduler = {.parks_always = round > 0}});
+        for (size_t i = 0; i < CHATS; i++) {
+            told_logprobs* t = &told[round][i];
+            t->top_count = i % 4;
+            llm_request request = chat_request(&chats[i]);
+            request.wants_logprobs = true;
+            request.top_logprobs = (int32_t)t->top_count;
+            request.on_token = keep_logprobs;
+            request.on_end = NULL;
+            request.user = t;
+            if (llm_scheduler_submit(s.scheduler, &request, NULL, &s.error) != BERTH_OK)
+                fail_msg("%s", s.error.text);
+            if (round == 0) server_run(&s);
+        }
+        server_run(&s);
+        server_close(&s);
+    }
+    for (size_t i = 0; i < CHATS; i++)
+        assert_int_equal(told[0][i].count, chats[i].max_tokens);
+    assert_memory_equal(told[0], told[1], sizeof told[0]);
+}
+
+static bool expect_no_logprobs(void* user, uint64_t id, const llm_answer_token* token) {
+    (void)id;
+    (void)user;
+    assert_false(token->has_logprobs);
+    assert_int_equal(token->top_count, 0);
+    return true;
+}
+
+static int32_t choose_seven(void* user, uint64_t id, int64_t index) {
+    (void)user;
+    (void)id;
+    (void)index;
+    return 7;
+}
+
+static void log_probabilities_are_told_only_where_wanted_and_known(void** state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        server s;
+        // tokens that do not come from logits have none
+        server_open(&s,
+                    tiny.gguf,
+                    &(server_options){.scheduler = {.token_of = round == 0 ? NULL : choose_seven}});
+        chats_forget(chats, 1);
+        llm_request request = chat_request(&chats[0]);
+        request.on_token = expect_no_logprobs;
+        request.on_end = NULL;
+        request.wants_logprobs = round == 1;
+        request.top_logprobs = 2;
+        if (llm_scheduler_submit(s.scheduler, &request, NULL, &s.error) != BERTH_OK)
+            fail_msg("%s", s.error.text);
+        server_run(&s);
+        assert_int_equal(server_stats(&s).finished, 1);
+        server_close(&s);
+    }
+}
+
+// SC4.
+static void penalties_and_bias_are_a_requests_own(void** state) {
+    (void)state;
+    int32_t first[LONGEST];
+    for (int round = 0; round < 2; round++) {
+        server s;
+        server_open(&s, tiny.gguf, &(server_options){.scheduler = {.parks_always = round > 0}});
+        chats_forget(chats, CHATS);
+        llm_logit_bias bias[] = {{chats[0].expected[0], -100}, {5, 0.5F}};
+        llm_request request = chat_request(&chats[0]);
+        request.sampling.logit_bias = bias;
+        request.sampling.logit_bias_count = 2;
+        request.sampling.presence_penalty = 2;
+        request.sampling.frequency_penalty = 2;
+        server_ask(&s, &request);
+        memset(bias, 0, sizeof bias); // it was copied
+        for (size_t i = 1; i < (round > 0 ? (size_t)CHATS : 1); i++)
+            server_submit(&s, &chats[i]);
+        server_run(&s);
+        assert_int_equal(chats[0].end.reason, LLM_END_LIMIT);
+        for (int64_t i = 0; i < chats[0].count; i++)
+            assert_int_not_equal(chats[0].answer[i], chats[0].expected[0]);
+        if (round == 0)
+            memcpy(first, chats[0].answer, sizeof first);
+        else
+            assert_memory_equal(first, chats[0].answer, (size_t)chats[0].count * sizeof *first);
+        for (size_t i = 1; i < CHATS && round > 0; i++)
+            assert_answered(&chats[i]);
+        server_close(&s);
+    }
+}
+
 // Ends.
 
 static void an_answer_ends_when_its_caller_says_so(void** state) {
@@ -400,7 +522,7 @@ typedef struct talker {
     int ends;
 } talker;
 
-static bool talk_on(void* user, uint64_t id, int32_t token) {
+static bool talk_on(void* user, uint64_t id, const llm_answer_token* token) {
     (void)id;
     (void)token;
     talker* t = user;
@@ -471,7 +593,7 @@ static void requests_and_options_that_cannot_be_are_refused(void** state) {
                               .prompt_count = 1,
                               .max_tokens = 1,
                               .sampling = llm_sampler_options_default()};
-    llm_request bad[7] = {good, good, good, good, good, good, good};
+    llm_request bad[10] = {good, good, good, good, good, good, good, good, good, good};
     bad[0].prompt = NULL;
     bad[1].prompt_count = 0;
     bad[2].prompt_count = 2;
@@ -479,7 +601,12 @@ static void requests_and_options_that_cannot_be_are_refused(void** state) {
     bad[4].key_bytes = 1;
     bad[5].key_bytes = 257;
     bad[6].sampling.temperature = -1;
-    for (size_t i = 0; i < 7; i++)
+    const llm_logit_bias beyond = {272, 1};
+    bad[7].sampling.logit_bias = &beyond;
+    bad[7].sampling.logit_bias_count = 1;
+    bad[8].top_logprobs = 21;
+    bad[9].top_logprobs = -1;
+    for (size_t i = 0; i < 10; i++)
         assert_int_equal(llm_scheduler_submit(s.scheduler, &bad[i], NULL, &s.error),
                          BERTH_ERR_INVALID_ARGUMENT);
     assert_int_equal(server_stats(&s).submitted, 0);
@@ -543,6 +670,9 @@ int main(void) {
         cmocka_unit_test(a_prompt_that_is_cached_gives_the_same_tokens),
         cmocka_unit_test(only_equal_keys_share),
         cmocka_unit_test(sampled_answers_follow_their_own_seed_only),
+        cmocka_unit_test(log_probabilities_are_the_same_alone_and_together),
+        cmocka_unit_test(log_probabilities_are_told_only_where_wanted_and_known),
+        cmocka_unit_test(penalties_and_bias_are_a_requests_own),
         cmocka_unit_test(an_answer_ends_when_its_caller_says_so),
         cmocka_unit_test(a_cancelled_request_ends_once_wherever_it_is),
         cmocka_unit_test(the_end_of_a_scheduler_ends_its_requests),
