@@ -8,10 +8,11 @@
 /// The text so far. What may yet become a stop string, or is a part of a character, is held back.
 typedef struct answer_text {
     llm_decoder decoder;
-    const llm_bytes* stops; ///< [stop_count], each of at least 1 byte; borrowed
+    const llm_bytes* stops; ///< [stop_count], valid UTF-8 of at least 1 byte; borrowed
     size_t stop_count;
     llm_bytes text;     ///< all of it, what is held back included
     size_t ready_bytes; ///< of it, that may be shown
+    size_t characters;  ///< of it, or more once it was cut at a stop string
     bool has_stopped;   ///< a stop string was found: the text ends before it
 } answer_text;
 
@@ -22,10 +23,13 @@ void answer_text_init(answer_text* answer,
                       size_t stop_count);
 
 /// Adds a token. After that `has_stopped` says whether it ended the answer, at the first byte of
-/// the stop string that begins first. On failure all is as before.
+/// the stop string that begins first; after the end nothing is added. Where the text is cut does
+/// not depend on how it comes apart into tokens: as long as a stop string that began earlier may
+/// yet be completed, a later one does not end the answer. On failure all is as before.
 BERTH_NODISCARD berth_status answer_text_push(answer_text* answer, int32_t id, llm_error* error);
 
-/// Ends the answer: what was held back may be shown.
+/// Ends the answer: what was held back may be shown, up to a stop string if there is one in it. On
+/// failure all is as before.
 BERTH_NODISCARD berth_status answer_text_finish(answer_text* answer, llm_error* error);
 
 /// Frees the text.

@@ -16,8 +16,9 @@ typedef struct api_logprob {
 /// A token of an answer.
 typedef struct api_token {
     api_logprob chosen;
-    size_t text_end;  ///< bytes of the answer's text that could be shown once it had come
-    size_t top_first; ///< of the answer's list of alternatives
+    size_t text_offset; ///< characters of the answer's text before it
+    size_t text_end;    ///< bytes of the answer's text that could be shown once it had come
+    size_t top_first;   ///< of the answer's list of alternatives
     uint32_t top_count;
 } api_token;
 
@@ -26,7 +27,6 @@ typedef struct api_token_list {
     const api_token* tokens; ///< [count]
     size_t count;
     const api_logprob* top; ///< the answer's alternatives, likeliest first
-    size_t text_begin;      ///< bytes of the answer's text before the first of these tokens
 } api_token_list;
 
 /// Why an answer ended, in the words of the interface.
@@ -67,7 +67,8 @@ bool api_reply_whole(const api_reply* reply,
                      const api_usage* usage,
                      llm_bytes* out);
 
-/// Appends the event that begins a choice of a chat, which says the role; nothing for a completion.
+/// Appends the event that begins a choice: of a chat, it says the role; of a completion, it has the
+/// prompt if that is echoed, and there is none if it is not.
 bool api_reply_begin(const api_reply* reply, size_t index, llm_bytes* out);
 
 /// Appends the event of a piece of a choice; one that ends it has its reason.

@@ -2,7 +2,8 @@
 // Errors of the interface as text.
 #include "api_error.h"
 
-#include <jansson.h>
+#include "api_json.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,10 +46,6 @@ bool api_fail(api_error* error, api_error_kind kind, const char* param, const ch
 
 unsigned api_error_status(api_error_kind kind) { return descriptions[kind].status; }
 
-static int append(const char* data, size_t size, void* out) {
-    return llm_bytes_append(out, data, size, NULL) == BERTH_OK ? 0 : -1;
-}
-
 bool api_error_render(const api_error* error, llm_bytes* out) {
     const description* said = &descriptions[error->kind];
     const char* param = error->param[0] == '\0' ? NULL : error->param;
@@ -62,9 +59,5 @@ bool api_error_render(const api_error* error, llm_bytes* out) {
                                param,
                                "code",
                                said->code);
-    size_t before = out->size;
-    bool is_written = object != NULL && json_dump_callback(object, append, out, JSON_COMPACT) == 0;
-    json_decref(object);
-    if (!is_written) out->size = before;
-    return is_written;
+    return api_json_append(object, out);
 }

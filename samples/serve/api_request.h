@@ -39,7 +39,8 @@ typedef struct api_request {
     api_endpoint endpoint;
     llm_tokens* prompts; ///< [prompt_count], each of at least 1 token
     size_t prompt_count;
-    int64_t n;          ///< answers to each prompt, at least 1
+    llm_bytes* prompt_texts; ///< [prompt_count] if the prompts are echoed, else NULL
+    int64_t n;               ///< answers to each prompt, at least 1
     int64_t max_tokens; ///< of an answer; what is left of the context if the request says nothing.
                         ///< For the longest prompt: with any other prompt it fits as well
     llm_sampler_options sampling; ///< its seed is random if the request has none

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers as JSON objects, and as the events of a stream that hold such objects.
+#include "api_answer.h"
+
+#include "api_json.h"
+
+#include <berth/version.h>
+#include <string.h>
+
+/// What stands for probabilities too small for a logarithm: JSON has no infinity.
+static const double least_logprob = -9999;
+
+static double finite_logprob(float logprob) {
+    return (double)logprob > least_logprob ? (double)logprob : least_logprob;
+}
+
+/// What a token is shown as: its bytes, or the spelling of one that stands for none.
+static llm_str show_token(const api_reply* reply, int32_t id) {
+    const llm_str bytes = llm_tokenizer_bytes(reply->tokenizer, id);
+    return bytes.size > 0 ? bytes : llm_tokenizer_spelling(reply->tokenizer, id);
+}
+
+/// The list of a token's bytes; null for a token that stands for no text.
+static json_t* make_bytes(const api_reply* reply, int32_t id) {
+    const llm_str bytes = llm_tokenizer_bytes(reply->tokenizer, id);
+    if (bytes.size == 0) return json_null();
+    json_t* list = json_array();
+    for (size_t i = 0; i < bytes.size; i++) {
+        if (json_array_append_new(list, json_integer((unsigned char)bytes.data[i])) == 0) continue;
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+/// A chat's entry of a token or an alternative to it; `top` is the token's list of alternatives,
+/// taken over, and NULL for an entry without one.
+static json_t* make_entry(const api_reply* reply, const api_logprob* token, json_t* top) {
+    return json_pack("{s:o, s:f, s:o, s:o*}",
+                     "token",
+                     api_json_text(show_token(reply, token->id)),
+                     "logprob",
+                     finite_logprob(token->logprob),
+                     "bytes",
+                     make_bytes(reply, token->id),
+                     "top_logprobs",
+                     top);
+}
+
+static json_t* make_chat_token(const api_reply* reply,
+                               const api_token_list* list,
+                               const api_token* token) {
+    json_t* top = json_array();
+    bool has_room = top != NULL;
+    for (size_t i = 0; i < token->top_count && has_room; i++) {
+        const api_logprob* other = &list->top[token->top_first + i];
+        has_room = json_array_append_new(top, make_entry(reply, other, NULL)) == 0;
+    }
+    if (has_room) return make_entry(reply, &token->chosen, top);
+    json_decref(top);
+    return NULL;
+}
+
+static json_t* make_chat_logprobs(const api_reply* reply, const api_token_list* list) {
+    json_t* content = json_array();
+    for (size_t i = 0; i < list->count; i++) {
+        json_t* entry = make_chat_token(reply, list, &list->tokens[i]);
+        if (json_array_append_new(content, entry) == 0) continue;
+        json_decref(content);
+        return NULL;
+    }
+    return json_pack("{s:o, s:n}", "content", content, "refusal");
+}
+
+/// Adds a token to an object of alternatives. Of two that look alike the likelier came before.
+static bool add_alternative(const api_reply* reply, const api_logprob* token, json_t* object) {
+    json_t* name = api_json_text(show_token(reply, token->id));
+    if (name == NULL) return false;
+    const char* text = json_string_value(name);
+    const size_t size = json_string_length(name);
+    bool is_there = json_object_getn(object, text, size) != NULL;
+    if (!is_there) {
+        json_t* value = json_real(finite_logprob(token->logprob));
+        is_there = json_object_setn_new(object, text, size, value) == 0;
+    }
+    json_decref(name);
+    return is_there;
+}
+
+/// The alternatives to a token of a completion, the token among them.
+static json_t* make_alternatives(const api_reply* reply,
+                                 const api_token_list* list,
+                                 const api_token* token) {
+    json_t* object = json_object();
+    bool has_room = object != NULL;
+    for (size_t i = 0; i < token->top_count && has_room; i++)
+        has_room = add_alternative(reply, &list->top[token->top_first + i], object);
+    if (has_room && add_alternative(reply, &token->chosen, object)) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t* make_completion_logprobs(const api_reply* reply, const api_token_list* list) {
+    json_t* texts = json_array();
+    json_t* logprobs = json_array();
+    json_t* top = json_array();
+    json_t* offsets = json_array();
+    bool has_room = true;
+    for (size_t i = 0; i < list->count && has_room; i++) {
+        const api_token* token = &list->tokens[i];
+        json_t* text = api_json_text(show_token(reply, token->chosen.id));
+        json_t* logprob = json_real(finite_logprob(token->chosen.logprob));
+        json_t* offset = json_integer((json_int_t)token->text_offset);
+        has_room = json_array_append_new(texts, text) == 0;
+        has_room &= json_array_append_new(logprobs, logprob) == 0;
+        has_room &= json_array_append_new(top, make_alternatives(reply, list, token)) == 0;
+        has_room &= json_array_append_new(offsets, offset) == 0;
+    }
+    json_t* object = json_pack("{s:o, s:o, s:o, s:o}",
+                               "tokens",
+                               texts,
+                               "token_logprobs",
+                               logprobs,
+                               "top_logprobs",
+                               top,
+                               "text_offset",
+                               offsets);
+    if (has_room) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t* make_logprobs(const api_reply* reply, const api_token_list* list) {
+    if (!reply->request->wants_logprobs) return json_null();
+    if (reply->request->endpoint == API_CHAT) return make_chat_logprobs(reply, list);
+    return make_completion_logprobs(reply, list);
+}
+
+static json_t* make_finish(api_finish finish) {
+    switch (finish) {
+    case API_FINISH_STOP:
+        return json_string("stop");
+    case API_FINISH_LENGTH:
+        return json_string("length");
+    case API_FINISH_NONE:
+        break;
+    }
+    return json_null();
+}
+
+static json_t* make_usage(const api_usage* usage) {
+    return json_pack("{s:I, s:I, s:I, s:{s:I, s:i}, s:{s:i, s:i, s:i, s:i}}",
+                     "prompt_tokens",
+                     (json_int_t)usage->prompt_tokens,
+                     "completion_tokens",
+                     (json_int_t)usage->answer_tokens,
+                     "total_tokens",
+                     (json_int_t)(usage->prompt_tokens + usage->answer_tokens),
+                     "prompt_tokens_details",
+                     "cached_tokens",
+                     (json_int_t)usage->cached_tokens,
+                     "audio_tokens",
+                     0,
+                     "completion_tokens_details",
+                     "reasoning_tokens",
+                     0,
+                     "audio_tokens",
+                     0,
+                     "accepted_prediction_tokens",
+                     0,
+                     "rejected_prediction_tokens",
+                     0);
+}
+
+/// An object of a reply with its choices and its usage, which are taken over. A usage of NULL is
+/// want of memory.
+static json_t* make_object(const api_reply* reply,
+                           const char* kind,
+                           json_t* choices,
+                           json_t* usage) {
+    char fingerprint[32] = "berth-";
+    strncat(fingerprint, berth_version(), sizeof fingerprint - strlen(fingerprint) - 1);
+    return json_pack("{s:s, s:s, s:I, s:o, s:s, s:o, s:o}",
+                     "id",
+                     reply->id,
+                     "object",
+                     kind,
+                     "created",
+                     (json_int_t)reply->created,
+                     "model",
+                     api_json_text(llm_str_of(reply->model_name)),
+                     "system_fingerprint",
+                     fingerprint,
+                     "choices",
+                     choices,
+                     "usage",
+                     usage);
+}
+
+/// The text that a whole choice has: the prompt before the answer where it is echoed.
+static json_t* make_whole_text(const api_reply* reply, const api_choice* choice) {
+    if (!reply->request->echoes) return api_json_text(choice->text);
+    const api_request* request = reply->request;
+    const llm_bytes* prompt = &request->prompt_texts[choice->index / (size_t)request->n];
+    llm_bytes joined = {0};
+    json_t* text = NULL;
+    if (llm_bytes_append(&joined, prompt->data, prompt->size, NULL) == BERTH_OK &&
+        llm_bytes_append(&joined, choice->text.data, choice->text.size, NULL) == BERTH_OK)
+        text = api_json_text((llm_str){joined.data, joined.size});
+    llm_bytes_fini(&joined);
+    return text;
+}
+
+static json_t* make_whole_choice(const api_reply* reply, const api_choice* choice) {
+    json_t* text = make_whole_text(reply, choice);
+    json_t* logprobs = make_logprobs(reply, &choice->tokens);
+    json_t* finish = make_finish(choice->finish);
+    const json_int_t index = (json_int_t)choice->index;
+    if (reply->request->endpoint == API_COMPLETION)
+        return json_pack("{s:I, s:o, s:o, s:o}",
+                         "index",
+                         index,
+                         "text",
+                         text,
+                         "logprobs",
+                         logprobs,
+                         "finish_reason",
+                         finish);
+    return json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, s:o}",
+                     "index",
+                     index,
+                     "message",
+                     "role",
+                     "assistant",
+                     "content",
+                     text,
+                     "refusal",
+                     "logprobs",
+                     logprobs,
+                     "finish_reason",
+                     finish);
+}
+
+bool api_reply_whole(const api_reply* reply,
+                     const api_choice* choices,
+                     size_t choice_count,
+                     const api_usage* usage,
+                     llm_bytes* out) {
+    json_t* list = json_array();
+    for (size_t i = 0; i < choice_count; i++) {
+        if (json_array_append_new(list, make_whole_choice(reply, &choices[i])) == 0) continue;
+        json_decref(list);
+        return false;
+    }
+    const char* kind = reply->request->endpoint == API_CHAT ? "chat.completion" : "text_completion";
+    return api_json_append(make_object(reply, kind, list, make_usage(usage)), out);
+}
+
+static bool append_text(llm_bytes* out, const char* text) {
+    return llm_bytes_append(out, text, strlen(text), NULL) == BERTH_OK;
+}
+
+/// Appends an event that holds a value, which is taken over.
+static bool append_event(json_t* value, llm_bytes* out) {
+    const size_t before = out->size;
+    const bool has_begun = append_text(out, "data: ");
+    const bool has_value = api_json_append(value, out);
+    if (has_begun && has_value && append_text(out, "\n\n")) return true;
+    out->size = before;
+    return false;
+}
+
+static bool append_end(llm_bytes* out) { return append_text(out, "data: [DONE]\n\n"); }
+
+/// Appends an event of a stream with the choices that are in the list, which is taken over.
+static bool append_chunk(const api_reply* reply,
+                         json_t* choices,
+                         const api_usage* usage,
+                         llm_bytes* out) {
+    const char* kind =
+        reply->request->endpoint == API_CHAT ? "chat.completion.chunk" : "text_completion";
+    json_t* used = usage == NULL ? json_null() : make_usage(usage);
+    json_t* object = make_object(reply, kind, choices, used);
+    // a client that did not ask for it does not expect the member at all
+    if (!reply->request->includes_usage) json_object_del(object, "usage");
+    return append_event(object, out);
+}
+
+/// Appends an event with one choice, of which `delta` (of a chat) or else the text, and the log
+/// probabilities, are taken over.
+static bool append_choice(const api_reply* reply,
+                          const api_choice* choice,
+                          json_t* content,
+                          json_t* logprobs,
+                          llm_bytes* out) {
+    json_t* choices = json_pack("[{s:I, s:o, s:o, s:o}]",
+                                "index",
+                                (json_int_t)choice->index,
+                                reply->request->endpoint == API_CHAT ? "delta" : "text",
+                                content,
+                                "logprobs",
+                                logprobs,
+                                "finish_reason",
+                                make_finish(choice->finish));
+    return append_chunk(reply, choices, NULL, out);
+}
+
+bool api_reply_begin(const api_reply* reply, size_t index, llm_bytes* out) {
+    const api_request* request = reply->request;
+    const api_choice choice = {.index = index};
+    json_t* content = NULL;
+    if (request->endpoint == API_CHAT) {
+        content = json_pack("{s:s, s:s, s:n}", "role", "assistant", "content", "", "refusal");
+    } else if (request->echoes) {
+        const llm_bytes* prompt = &request->prompt_texts[index / (size_t)request->n];
+        content = api_json_text((llm_str){prompt->data, prompt->size});
+    } else {
+        return true;
+    }
+    return append_choice(reply, &choice, content, json_null(), out);
+}
+
+bool api_reply_piece(const api_reply* reply, const api_choice* choice, llm_bytes* out) {
+    json_t* content = NULL;
+    if (reply->request->endpoint == API_COMPLETION)
+        content = api_json_text(choice->text);
+    else if (choice->text.size == 0)
+        content = json_object();
+    else
+        content = json_pack("{s:o}", "content", api_json_text(choice->text));
+    json_t* logprobs =
+        choice->tokens.count == 0 ? json_null() : make_logprobs(reply, &choice->tokens);
+    return append_choice(reply, choice, content, logprobs, out);
+}
+
+bool api_reply_end(const api_reply* reply, const api_usage* usage, llm_bytes* out) {
+    const size_t before = out->size;
+    if (!reply->request->includes_usage || append_chunk(reply, json_array(), usage, out))
+        if (append_end(out)) return true;
+    out->size = before;
+    return false;
+}
+
+bool api_reply_break(const api_error* error, llm_bytes* out) {
+    const size_t before = out->size;
+    if (append_text(out, "data: ") && api_error_render(error, out) && append_text(out, "\n\n") &&
+        append_end(out))
+        return true;
+    out->size = before;
+    return false;
+}
+
+bool api_models_render(const api_about* about, llm_bytes* out) {
+    json_t* list = json_pack("{s:s, s:[{s:o, s:s, s:I, s:s, s:I}]}",
+                             "object",
+                             "list",
+                             "data",
+                             "id",
+                             api_json_text(llm_str_of(about->model_name)),
+                             "object",
+                             "model",
+                             "created",
+                             (json_int_t)about->created,
+                             "owned_by",
+                             "berth",
+                             "max_model_len",
+                             (json_int_t)about->context_tokens);
+    return api_json_append(list, out);
+}
+
+bool api_props_render(const api_about* about, llm_bytes* out) {
+    json_t* object = json_pack("{s:o, s:s, s:I, s:{s:I}, s:I, s:I, s:I, s:s, s:s?}",
+                               "model_alias",
+                               api_json_text(llm_str_of(about->model_name)),
+                               "build_info",
+                               about->version,
+                               "total_slots",
+                               (json_int_t)about->slots,
+                               "default_generation_settings",
+                               "n_ctx",
+                               (json_int_t)about->context_tokens,
+                               "trained_tokens",
+                               (json_int_t)about->trained_tokens,
+                               "vocab_tokens",
+                               (json_int_t)about->vocab_tokens,
+                               "weight_bytes",
+                               (json_int_t)about->weight_bytes,
+                               "kv_type",
+                               about->kv_type,
+                               "chat_style",
+                               about->chat_style);
+    return api_json_append(object, out);
+}
