@@ -21,8 +21,7 @@ static const description descriptions[API_ERROR_COUNT] = {[API_ERROR_NONE] = {20
 #undef API_ERROR_DESCRIPTION
 };
 
-/// Puts '?' for every byte that is part of no character.
-static void mend_utf8(char* text) {
+void api_mend_utf8(char* text) {
     utf8proc_uint8_t* at = (utf8proc_uint8_t*)text;
     while (*at != '\0') {
         utf8proc_int32_t point;
@@ -39,8 +38,8 @@ bool api_fail(api_error* error, api_error_kind kind, const char* param, const ch
     va_start(arguments, format);
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
-    mend_utf8(error->param);
-    mend_utf8(error->message);
+    api_mend_utf8(error->param);
+    api_mend_utf8(error->message);
     return false;
 }
 

@@ -45,6 +45,9 @@ typedef struct api_error {
 bool api_fail(api_error* error, api_error_kind kind, const char* param, const char* format, ...)
     BERTH_PRINTF(4, 5);
 
+/// Puts '?' for every byte of a text that is part of no character.
+void api_mend_utf8(char* text);
+
 /// The HTTP status of an error; 200 for none.
 unsigned api_error_status(api_error_kind kind);
 
