@@ -24,6 +24,17 @@ if(berth_serve_sources)
   target_include_directories(berth-llm-serve PUBLIC "${berth_samples_dir}/serve")
   target_link_libraries(berth-llm-serve PUBLIC berth-llm PkgConfig::MICROHTTPD)
   target_include_directories(berth-llm-serve SYSTEM PRIVATE ${JANSSON_INCLUDE_DIRS})
+  # The chat page becomes part of the program.
+  set(berth_page "${berth_samples_dir}/serve/page.html")
+  set(berth_page_source "${PROJECT_BINARY_DIR}/page.c")
+  set(berth_page_script "${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake")
+  add_custom_command(
+    OUTPUT "${berth_page_source}"
+    COMMAND "${CMAKE_COMMAND}" "-DPAGE=${berth_page}" "-DOUTPUT=${berth_page_source}" -P
+            "${berth_page_script}"
+    DEPENDS "${berth_page}" "${berth_page_script}"
+    VERBATIM)
+  target_sources(berth-llm-serve PRIVATE "${berth_page_source}")
 endif()
 
 file(GLOB berth_command_sources CONFIGURE_DEPENDS "${berth_samples_dir}/berth-*/*.c")
