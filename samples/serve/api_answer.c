@@ -23,14 +23,7 @@ static llm_str show_token(const api_reply* reply, int32_t id) {
 /// The list of a token's bytes; null for a token that stands for no text.
 static json_t* make_bytes(const api_reply* reply, int32_t id) {
     const llm_str bytes = llm_tokenizer_bytes(reply->tokenizer, id);
-    if (bytes.size == 0) return json_null();
-    json_t* list = json_array();
-    for (size_t i = 0; i < bytes.size; i++) {
-        if (json_array_append_new(list, json_integer((unsigned char)bytes.data[i])) == 0) continue;
-        json_decref(list);
-        return NULL;
-    }
-    return list;
+    return bytes.size == 0 ? json_null() : api_json_bytes(bytes);
 }
 
 /// A chat's entry of a token or an alternative to it; `top` is the token's list of alternatives,

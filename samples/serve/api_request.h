@@ -17,6 +17,9 @@ enum {
     API_MOST_STOP_BYTES = 1024, ///< of one of them
     API_MOST_TOP_LOGPROBS = 20, ///< alternatives of a token
     API_MOST_DEPTH = 64,        ///< of nested JSON
+    API_MOST_LISTS = 1 << 15, ///< lists and objects of a body, which take far more memory than text
+    API_MOST_VALUES = 1 << 19,  ///< values of a body
+    API_COMPLETION_TOKENS = 16, ///< of an answer to a completion that says nothing
 };
 
 /// The endpoints whose requests make answers.
@@ -31,7 +34,8 @@ typedef struct api_reader {
     const llm_chat* chat;    ///< NULL: the model has no frame for conversations
     const char* model_name;  ///< under which the model is served
     int64_t context_tokens;  ///< most tokens of prompt and answer
-    size_t most_token_bytes; ///< bytes of the longest token: longer prompts are refused unread
+    size_t most_token_bytes; ///< bytes of the longest token, as spelled or as meant: texts that can
+                             ///< not fit into the context are refused before they are tokenized
 } api_reader;
 
 /// A request, read. All zero is an empty one.
@@ -41,9 +45,11 @@ typedef struct api_request {
     size_t prompt_count;
     llm_bytes* prompt_texts; ///< [prompt_count] if the prompts are echoed, else NULL
     int64_t n;               ///< answers to each prompt, at least 1
-    int64_t max_tokens; ///< of an answer; what is left of the context if the request says nothing.
-                        ///< For the longest prompt: with any other prompt it fits as well
+    int64_t max_tokens; ///< of an answer; if the request says nothing, what is left of the context,
+                        ///< and of it API_COMPLETION_TOKENS at most for a completion. For the
+                        ///< longest prompt: with any other prompt it fits as well
     llm_sampler_options sampling; ///< its seed is random if the request has none
+    llm_logit_bias* logit_bias;   ///< that of `sampling`
     bool wants_logprobs;
     int32_t top_logprobs;
     bool ignores_stop; ///< "ignore_eos": answers to max_tokens whatever the model says
@@ -70,11 +76,13 @@ void api_request_fini(api_request* request);
 
 /// Reads the body of /tokenize, {"content": TEXT, "add_special": false, "parse_special": true,
 /// "with_pieces": false}, and appends the answer {"tokens": [ID, ...]}, or [{"id", "piece"}, ...]
-/// with pieces, to `out`.
+/// with pieces, to `out`. A piece is a text, or a list of bytes where they are no valid UTF-8.
+/// Errors: false and `error`, as for api_request_parse(); `out` is as before then.
 bool api_tokenize(const api_reader* reader, llm_str body, llm_bytes* out, api_error* error);
 
 /// Reads the body of /detokenize, {"tokens": [ID, ...]}, and appends the answer {"content": TEXT}
 /// to `out`.
+/// Errors: false and `error`, as for api_request_parse(); `out` is as before then.
 bool api_detokenize(const api_reader* reader, llm_str body, llm_bytes* out, api_error* error);
 
 #endif // BERTH_SAMPLES_SERVE_API_REQUEST_H

@@ -6,27 +6,12 @@
 
 #include "llm/vocab_kit.h"
 
-#include "api_error.h"
+#include "api_json.h"
 
-#include <jansson.h>
-
-/// What counts and fails the allocations of the sample and of the JSON library together.
-static alloc_watch json_watch;
-
-static inline void* watch_json_alloc(size_t bytes) {
-    return watch_alloc(&json_watch, bytes) ? malloc(bytes) : NULL;
-}
-
-/// Starts watching; allocation number `fail_at` from here fails.
-static inline void watch_json_begin(uint64_t fail_at) {
-    json_watch = (alloc_watch){.fail_at = fail_at};
-    llm_set_alloc_hook(watch_alloc, &json_watch);
-    json_set_alloc_funcs(watch_json_alloc, free);
-}
-
-static inline void watch_json_end(void) {
-    llm_set_alloc_hook(NULL, NULL);
-    json_set_alloc_funcs(malloc, free);
+/// Starts watching the allocations of the JSON library as well; number `fail_at` from here fails.
+static inline void watch_json_begin(alloc_watch* watch, uint64_t fail_at) {
+    api_json_init();
+    watch_begin(watch, fail_at);
 }
 
 /// Asserts that the bytes from `from` on are the text.

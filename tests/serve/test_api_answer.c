@@ -386,11 +386,12 @@ static void assert_survives(bool (*call)(void)) {
     llm_bytes_fini(&s.out);
     assert_int_equal(llm_bytes_append(&s.out, "before", 6, NULL), BERTH_OK);
     bool is_written = false;
+    alloc_watch watch;
     uint64_t fails = 0;
     for (; !is_written; fails++) {
-        watch_json_begin(fails + 1);
+        watch_json_begin(&watch, fails + 1);
         is_written = call();
-        watch_json_end();
+        watch_end();
         if (!is_written) assert_bytes(&s.out, "before");
     }
     assert_true(fails > 5);

@@ -67,11 +67,12 @@ static void an_error_survives_want_of_memory(void** state) {
     api_fail(&error, API_ERROR_INVALID, "n", "wrong");
     assert_int_equal(llm_bytes_append(&out, "before", 6, NULL), BERTH_OK);
     bool is_written = false;
+    alloc_watch watch;
     uint64_t fails = 0;
     for (; !is_written; fails++) {
-        watch_json_begin(fails + 1);
+        watch_json_begin(&watch, fails + 1);
         is_written = api_error_render(&error, &out);
-        watch_json_end();
+        watch_end();
         if (!is_written) assert_bytes(&out, "before");
     }
     assert_true(fails > 5);
