@@ -20,9 +20,12 @@ endif()
 file(GLOB berth_serve_sources CONFIGURE_DEPENDS "${berth_samples_dir}/serve/*.c")
 if(berth_serve_sources)
   pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.75)
+  pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
   add_library(berth-llm-serve STATIC ${berth_serve_sources})
   target_include_directories(berth-llm-serve PUBLIC "${berth_samples_dir}/serve")
-  target_link_libraries(berth-llm-serve PUBLIC berth-llm PkgConfig::MICROHTTPD)
+  target_link_libraries(berth-llm-serve PUBLIC berth-llm PkgConfig::MICROHTTPD PkgConfig::LIBCURL)
+  # a server that asks nobody has no HTTP client in it, and a client no server
+  target_link_options(berth-llm-serve INTERFACE LINKER:--as-needed)
   target_include_directories(berth-llm-serve SYSTEM PRIVATE ${JANSSON_INCLUDE_DIRS})
   # The chat page becomes part of the program.
   set(berth_page "${berth_samples_dir}/serve/page.html")

@@ -2,6 +2,7 @@
 // berth-replay: serves a trace of requests with a language model, for real or simulated.
 #include "replay_cli.h"
 #include "replay_report.h"
+#include "replay_url.h"
 #include "report_text.h"
 
 #include <errno.h>
@@ -27,15 +28,16 @@ static void show_progress(void* user, const llm_replay_progress* p) {
         bar[i] = i < filled ? '#' : '.';
     bar[WIDTH] = '\0';
     fprintf(stderr,
-            "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  %.1f tok/s  %" PRIu64 " running, %" PRIu64
-            " queued, %s",
+            "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  %.1f tok/s  %" PRIu64 " running",
             bar,
             p->done,
             p->requests,
             llm_ratio((double)p->answer_tokens, p->seconds),
-            p->running,
-            p->queued,
-            llm_cell_bytes(p->mapped_bytes).text);
+            p->running);
+    // of another process it is not known
+    if (p->mapped_bytes > 0)
+        fprintf(
+            stderr, ", %" PRIu64 " queued, %s", p->queued, llm_cell_bytes(p->mapped_bytes).text);
     fflush(stderr);
 }
 
@@ -110,7 +112,7 @@ static const char* const compared_modes[] = {"plan", "pool", "system"};
 enum { MOST_MODES = sizeof compared_modes / sizeof *compared_modes };
 
 /// Replays in one mode, or in all that are compared, and reports; as JSON to `json`, unless NULL.
-static berth_status replay(const replay_cli* cli, FILE* json, llm_error* error) {
+static berth_status replay_here(const replay_cli* cli, FILE* json, llm_error* error) {
     static llm_replay_report reports[MOST_MODES];
     const char* const* modes = cli->compares ? compared_modes : &cli->mode;
     const size_t count = cli->compares ? MOST_MODES : 1;
@@ -129,6 +131,17 @@ static berth_status replay(const replay_cli* cli, FILE* json, llm_error* error) 
     if (status == BERTH_OK && json != NULL)
         llm_replay_report_write_json(json, reports, names, done);
     return status;
+}
+
+static berth_status replay(const replay_cli* cli, FILE* json, llm_error* error) {
+    if (cli->url == NULL) return replay_here(cli, json, error);
+    http_load_report report;
+    berth_status status = replay_url(cli, &report, error);
+    hide_progress(cli);
+    if (status != BERTH_OK) return status;
+    http_load_report_print(stdout, &report);
+    if (json != NULL) http_load_report_write_json(json, &report);
+    return BERTH_OK;
 }
 
 /// Replays with the file for JSON open from the beginning: a long replay is not lost to a wrong

@@ -35,6 +35,9 @@ enum {
     OPT_CALIBRATE,
     OPT_GENERATE,
     OPT_WRITE,
+    OPT_URL,
+    OPT_CONCURRENCY,
+    OPT_KEY,
 };
 
 static const struct option long_options[] = {
@@ -63,6 +66,9 @@ static const struct option long_options[] = {
     {"calibrate", no_argument, NULL, OPT_CALIBRATE},
     {"generate", required_argument, NULL, OPT_GENERATE},
     {"write-trace", required_argument, NULL, OPT_WRITE},
+    {"url", required_argument, NULL, OPT_URL},
+    {"concurrency", required_argument, NULL, OPT_CONCURRENCY},
+    {"api-key-file", required_argument, NULL, OPT_KEY},
     {NULL, 0, NULL, 0},
 };
 
@@ -70,9 +76,11 @@ void replay_cli_print_help(void) {
     fputs(
         "usage: berth-replay (--model PATH | --random[=tiny]) [OPTIONS] (TRACE | --generate KIND)\n"
         "       berth-replay --simulate [OPTIONS] (TRACE | --generate KIND)\n"
+        "       berth-replay --url URL [OPTIONS] (TRACE | --generate KIND)\n"
         "       berth-replay --generate KIND --write-trace FILE\n"
         "\n"
-        "Serves a trace of requests with a language model and reports what that took.\n"
+        "Serves a trace of requests with a language model, or lets a server do it, and reports\n"
+        "what that took.\n"
         "\n"
         "Requests\n"
         "  TRACE                file: CSV or JSON lines, the format shows itself\n"
@@ -111,6 +119,12 @@ void replay_cli_print_help(void) {
         "  --step-cost A,B,C    microseconds of a step, of a token, and of a token's keys and\n"
         "                       values read (default 8000,60,0.05: an 8B model on one large GPU)\n"
         "  --calibrate          measure that with --model or --random first\n"
+        "\n"
+        "A server with OpenAI's interface\n"
+        "  --url URL            where it is, such as http://127.0.0.1:8080\n"
+        "  --model NAME         of a model that it has (default: its first)\n"
+        "  --concurrency N      most requests at a time (default 256, or 8 with --speed max)\n"
+        "  --api-key-file FILE  whose first line is the key to send\n"
         "\n"
         "  --json FILE          write the report as JSON\n",
         stdout);
@@ -240,6 +254,10 @@ static replay_parse take_count(replay_cli* cli, int option, const char* text) {
         return wrong("park-bytes", text, "bytes, such as 512M or 2GiB");
     case OPT_DIVIDE:
         return take_whole("length-divide", text, 1, 1000000, &o->divide);
+    case OPT_CONCURRENCY:
+        result = take_whole("concurrency", text, 1, 65536, &value);
+        cli->concurrency = (size_t)value;
+        return result;
     case OPT_BATCH:
         return take_whole("max-batch", text, 1, 65536, &o->scheduler.max_running);
     case OPT_STEP_TOKENS:
@@ -249,7 +267,7 @@ static replay_parse take_count(replay_cli* cli, int option, const char* text) {
     }
 }
 
-static replay_parse take_option(replay_cli* cli, int option, const char* text, bool* random) {
+static replay_parse take_option(replay_cli* cli, int option, const char* text) {
     llm_error error;
     switch (option) {
     case OPT_HELP:
@@ -257,9 +275,6 @@ static replay_parse take_option(replay_cli* cli, int option, const char* text, b
     case OPT_MODEL:
         cli->setup.model_path = text;
         return REPLAY_RUN;
-    case OPT_RANDOM:
-        *random = true;
-        return take_word(cli, option, text);
     case OPT_SHAPE:
         cli->setup.has_shape = true;
         return verdict("shape", llm_shape_parse(text, &cli->setup.shape, &error), &error);
@@ -273,6 +288,7 @@ static replay_parse take_option(replay_cli* cli, int option, const char* text, b
     case OPT_BATCH:
     case OPT_STEP_TOKENS:
     case OPT_BLOCK:
+    case OPT_CONCURRENCY:
         return take_count(cli, option, text);
     case OPT_MEMORY:
         cli->setup.memory = text;
@@ -280,6 +296,7 @@ static replay_parse take_option(replay_cli* cli, int option, const char* text, b
     case OPT_THREADS:
         cli->setup.threads = text;
         return REPLAY_RUN;
+    case OPT_RANDOM:
     case OPT_KV_TYPE:
     case OPT_POLICY:
     case OPT_MODE:
@@ -304,6 +321,12 @@ static replay_parse take_option(replay_cli* cli, int option, const char* text, b
     case OPT_WRITE:
         cli->write_path = text;
         return REPLAY_RUN;
+    case OPT_URL:
+        cli->url = text;
+        return REPLAY_RUN;
+    case OPT_KEY:
+        cli->key_path = text;
+        return REPLAY_RUN;
     default:
         return REPLAY_WRONG; // getopt has said why
     }
@@ -314,14 +337,54 @@ static replay_parse refuse(const char* sentence) {
     return REPLAY_WRONG;
 }
 
+static uint64_t bit_of(int option) { return UINT64_C(1) << (option - OPT_HELP); }
+
+static bool is_for_server(int option) {
+    return option == OPT_URL || option == OPT_CONCURRENCY || option == OPT_KEY;
+}
+
+/// True for options of serving in this process.
+static bool is_for_process(int option) {
+    switch (option) {
+    case OPT_HELP:
+    case OPT_MODEL:
+    case OPT_SPEED:
+    case OPT_REQUESTS:
+    case OPT_SKIP:
+    case OPT_DIVIDE:
+    case OPT_TENANTS:
+    case OPT_JSON:
+    case OPT_GENERATE:
+        return false;
+    default:
+        return !is_for_server(option);
+    }
+}
+
+/// Looks for options that mean nothing to who serves.
+static replay_parse check_server(const replay_cli* cli, uint64_t given) {
+    for (const struct option* o = long_options; o->name != NULL; o++) {
+        if ((given & bit_of(o->val)) == 0) continue;
+        if (cli->url != NULL ? !is_for_process(o->val) : !is_for_server(o->val)) continue;
+        fprintf(stderr,
+                "berth-replay: --%s %s --url; see --help\n",
+                o->name,
+                cli->url != NULL ? "means nothing to the server of" : "needs the server of");
+        return REPLAY_WRONG;
+    }
+    return REPLAY_RUN;
+}
+
 /// Looks for what is missing or does not go together.
-static replay_parse check(replay_cli* cli, bool random, int argc, char** argv) {
+static replay_parse check(replay_cli* cli, uint64_t given, int argc, char** argv) {
+    const bool random = (given & bit_of(OPT_RANDOM)) != 0;
     llm_replay_setup* setup = &cli->setup;
     if (optind < argc) cli->trace_path = argv[optind++];
     if (optind < argc) {
         fprintf(stderr, "berth-replay: unexpected argument \"%s\"\n", argv[optind]);
         return REPLAY_WRONG;
     }
+    if (check_server(cli, given) != REPLAY_RUN) return REPLAY_WRONG;
     if ((cli->trace_path != NULL) == cli->makes)
         return refuse(cli->makes ? "TRACE and --generate exclude each other"
                                  : "one of TRACE and --generate is needed");
@@ -332,6 +395,7 @@ static replay_parse check(replay_cli* cli, bool random, int argc, char** argv) {
                           "says how many requests it has");
         return REPLAY_RUN;
     }
+    if (cli->url != NULL) return REPLAY_RUN;
     const int models = (setup->model_path != NULL) + random + setup->has_shape;
     if (models > 1) return refuse("--model, --random and --shape exclude each other");
     if (setup->has_shape && !setup->replay.simulates)
@@ -356,12 +420,13 @@ replay_parse replay_cli_parse(int argc, char** argv, replay_cli* out_cli) {
                   .replay = {.divide = 1,
                              .tenants = 1,
                              .cost = {.fixed_ns = 8e6, .token_ns = 6e4, .key_token_ns = 50}}}};
-    bool random = false;
+    uint64_t given = 0;
     int option;
     while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         const replay_parse result =
-            option == 'h' ? REPLAY_HELP : take_option(out_cli, option, optarg, &random);
+            option == 'h' ? REPLAY_HELP : take_option(out_cli, option, optarg);
         if (result != REPLAY_RUN) return result;
+        given |= bit_of(option);
     }
-    return check(out_cli, random, argc, argv);
+    return check(out_cli, given, argc, argv);
 }

@@ -18,6 +18,9 @@ typedef struct replay_cli {
     bool compares;
     bool calibrates;
     const char* json_path;
+    const char* url;      ///< of the server that serves the trace; NULL: this process does
+    const char* key_path; ///< file of an API key; NULL: none
+    size_t concurrency;   ///< most requests at a time; 0: what suits the speed
 } replay_cli;
 
 typedef enum replay_parse { REPLAY_RUN, REPLAY_HELP, REPLAY_WRONG } replay_parse;

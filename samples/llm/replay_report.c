@@ -87,15 +87,9 @@ static void print_tokens(FILE* out, const llm_replay_report* report) {
             llm_replay_speed(report));
 }
 
-static void print_times(FILE* out, const llm_replay_report* report) {
-    const struct {
-        const char* label;
-        const llm_replay_times* times;
-    } rows[] = {{"in the queue", &report->queue},
-                {"to the first token", &report->first},
-                {"for each further token", &report->token}};
+void llm_replay_times_print(FILE* out, const llm_replay_times_row* rows, size_t count) {
     fprintf(out, "%-30s %12s %12s %12s %12s\n", "Times in ms", "p50", "p90", "p99", "longest");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < count; i++)
         fprintf(out,
                 "  %-28s %12.1f %12.1f %12.1f %12.1f\n",
                 rows[i].label,
@@ -103,6 +97,13 @@ static void print_times(FILE* out, const llm_replay_report* report) {
                 rows[i].times->p90_ms,
                 rows[i].times->p99_ms,
                 rows[i].times->max_ms);
+}
+
+static void print_times(FILE* out, const llm_replay_report* report) {
+    const llm_replay_times_row rows[] = {{"in the queue", &report->queue},
+                                         {"to the first token", &report->first},
+                                         {"for each further token", &report->token}};
+    llm_replay_times_print(out, rows, sizeof rows / sizeof *rows);
 }
 
 static void print_line(FILE* out, const char* label, llm_cell value) {
@@ -227,7 +228,7 @@ void llm_replay_report_print_compared(FILE* out,
 
 // ---- JSON.
 
-static void write_times(FILE* out, const char* name, const llm_replay_times* t) {
+void llm_replay_times_write_json(FILE* out, const char* name, const llm_replay_times* t) {
     fprintf(out,
             ",\"%s\":{\"count\":%" PRIu64
             ",\"p50_ms\":%.6f,\"p90_ms\":%.6f,\"p99_ms\":%.6f,\"max_ms\":%.6f}",
@@ -312,9 +313,9 @@ static void write_report(FILE* out, const llm_replay_report* r, const char* mode
                 llm_end_text((llm_end_reason)reason),
                 r->ends[reason]);
     fputc('}', out);
-    write_times(out, "queue", &r->queue);
-    write_times(out, "ttft", &r->first);
-    write_times(out, "tpot", &r->token);
+    llm_replay_times_write_json(out, "queue", &r->queue);
+    llm_replay_times_write_json(out, "ttft", &r->first);
+    llm_replay_times_write_json(out, "tpot", &r->token);
     write_scheduler(out, &r->scheduler);
     write_kv(out, &r->kv);
     write_step(out, "prefill", &r->prefill);

@@ -19,6 +19,18 @@ double llm_replay_waste(const llm_replay_report* report);
 /// Answer tokens a second of the replay's clock.
 double llm_replay_speed(const llm_replay_report* report);
 
+/// A row of a table of times.
+typedef struct llm_replay_times_row {
+    const char* label;
+    const llm_replay_times* times;
+} llm_replay_times_row;
+
+/// Prints `rows` [count] as a table.
+void llm_replay_times_print(FILE* out, const llm_replay_times_row* rows, size_t count);
+
+/// Writes times as a further member, `name`, of a JSON object.
+void llm_replay_times_write_json(FILE* out, const char* name, const llm_replay_times* times);
+
 /// Prints a report.
 void llm_replay_report_print(FILE* out, const llm_replay_report* report);
 

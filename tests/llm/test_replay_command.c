@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "llm/llm_kit.h"
+#include "serve/stub_kit.h"
 
 static char folder[] = "/tmp/berth-replay-XXXXXX";
 static char command[PATH_MAX];
@@ -92,6 +92,13 @@ static void a_wrong_command_line_ends_with_status_2(void** state) {
     assert_command_fails("--generate chat:turn=2 --random", 2, "message_median");
     assert_command_fails("t.csv --write-trace x --random", 2, "--write-trace");
     assert_command_fails("--generate chat --requests 2 --write-trace x", 2, "requests=N");
+    assert_command_fails("t.csv --url http://a --memory 1G", 2, "--memory means nothing");
+    assert_command_fails("t.csv --url http://a --random", 2, "--random means nothing");
+    assert_command_fails("t.csv --url http://a --compare", 2, "--compare means nothing");
+    assert_command_fails("--generate chat --url http://a --write-trace x", 2, "--write-trace");
+    assert_command_fails("t.csv --random --concurrency 3", 2, "--concurrency needs");
+    assert_command_fails("t.csv --random --api-key-file k", 2, "--api-key-file needs");
+    assert_command_fails("t.csv --url http://a --concurrency 0", 2, "--concurrency 0");
 }
 
 static void what_cannot_be_done_names_what_is_wrong(void** state) {
@@ -134,12 +141,65 @@ static void the_calibrated_cost_is_printed_and_used(void** state) {
     assert_prints("--help", "--simulate");
 }
 
+// ---- With a server.
+
+static bool answer(stub* s, int fd, const stub_request* request) {
+    (void)s;
+    if (strncmp(request->head, "GET /v1/models ", 15) == 0)
+        return stub_send_whole(fd, "200 OK", "application/json", "{\"data\":[{\"id\":\"own\"}]}");
+    stub_begin_stream(fd);
+    stub_send_chunk(fd, STUB_TEXT("a") STUB_TEXT("b") STUB_USAGE(10, 5, 2) STUB_DONE);
+    return stub_end_stream(fd);
+}
+
+static void a_server_serves_the_trace(void** state) {
+    (void)state;
+    static stub server;
+    stub_begin(&server, answer, NULL);
+    assert_int_equal(run("--generate single:requests=6,rate=1000 --write-trace t.jsonl"), 0);
+    char line[512];
+    snprintf(line,
+             sizeof line,
+             "--url %s t.jsonl --speed 100 --length-divide 20 --json r.json",
+             server.url);
+    assert_prints(line, "Answered 6 of 6 requests");
+    assert_non_null(strstr(out, "50.00%"));
+    assert_non_null(strstr(server.last_body, "{\"model\":\"own\","));
+    assert_non_null(strstr(read_output("r.json"), "\"mode\":\"url\""));
+    snprintf(line, sizeof line, "--url %s t.jsonl --speed max --api-key-file nowhere", server.url);
+    assert_command_fails(line, 1, "nowhere: ");
+    snprintf(line,
+             sizeof line,
+             "--url %s/v1 t.jsonl --speed max --concurrency 2 --model other --requests 2 "
+             "--tenants 2",
+             server.url);
+    assert_prints(line, "Answered 2 of 2 requests");
+    assert_non_null(strstr(server.last_body, "{\"model\":\"other\",\"user\":\"tenant-"));
+    stub_end(&server);
+}
+
+static void a_server_that_is_not_there_is_an_error(void** state) {
+    (void)state;
+    unsigned port;
+    const int fd = stub_bind(&port); // nobody listens
+    char line[512];
+    snprintf(line, sizeof line, "--url http://127.0.0.1:%u --generate chat", port);
+    assert_command_fails(line, 1, "GET /v1/models");
+    snprintf(
+        line, sizeof line, "--url http://127.0.0.1:%u --model m --speed max --generate chat", port);
+    assert_command_fails(line, 1, "127.0.0.1");
+    assert_command_fails("--url nowhere --generate chat", 1, "http://HOST:PORT");
+    close(fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_command_line_ends_with_status_2),
         cmocka_unit_test(what_cannot_be_done_names_what_is_wrong),
         cmocka_unit_test(a_made_trace_is_written_and_replayed),
         cmocka_unit_test(the_calibrated_cost_is_printed_and_used),
+        cmocka_unit_test(a_server_serves_the_trace),
+        cmocka_unit_test(a_server_that_is_not_there_is_an_error),
     };
     return cmocka_run_group_tests(tests, find_command, remove_folder);
 }
