@@ -12,10 +12,11 @@
 #define PANEL_ROWS BERTH_LINEAR_PANEL_ROWS
 #define TILE_ROWS BERTH_LINEAR_TILE_ROWS
 #define DOT_BLOCK 128      ///< outputs of one row that a worker finishes at a time
-#define FEW_ROWS 4         ///< rows of x for which w is not worth being packed
 #define DOT_GROUP 4        ///< rows of w that are read together
 #define GROUP_PANELS 8     ///< panels that share one reading of x, at most
 #define GROUP_BYTES 409600 ///< of those panels, at most, as they are to stay in a core's cache
+#define NEAR_ROWS 64       ///< rows of x up to which x is read again rather than panels
+#define NEAR_BYTES 16384   ///< of panels then, which are to stay where they were just written
 #define STRETCH 2048 ///< of K at a time: a longer panel falls out of the cache between two tiles
 #define STRETCH_ROWS 128      ///< rows of x that keep their sums between stretches
 #define CHUNK_ROWS 512        ///< rows of x that are converted at a time
@@ -193,33 +194,21 @@ static const uint8_t* w_address(const job* j, int64_t row, int64_t k0) {
     return j->w + row * j->w_row_bytes + k0 / info->block_values * info->block_bytes;
 }
 
-/// The rows of x one by one, which read some rows of w from the core's cache again. Items are rows
-/// of w.
-static void few_rows(void* context, int64_t begin, int64_t end, uint32_t worker) {
+/// One row of x. Items are rows of w.
+static void one_row(void* context, int64_t begin, int64_t end, uint32_t worker) {
     (void)worker;
     const job* j = context;
     const berth_linear_dot_fn dot = j->isa->dot[j->w_dtype];
     float out[DOT_BLOCK];
     for (int64_t first = begin; first < end; first += DOT_BLOCK) {
         const int64_t rows = berth_min_i64(DOT_BLOCK, end - first);
-        for (int64_t r = 0; r < j->rows; r++) {
-            const float* x = j->x + r * j->x_stride;
-            dot(w_address(j, first, 0), j->w_row_bytes, rows, x, j->plan->k, out);
-            if (j->bias != NULL) {
-                for (int64_t i = 0; i < rows; i++)
-                    out[i] += j->bias[first + i];
-            }
-            j->from_f32(out, j->y + (r * j->plan->columns + first) * j->y_value_bytes, rows);
+        dot(w_address(j, first, 0), j->w_row_bytes, rows, j->x, j->plan->k, out);
+        if (j->bias != NULL) {
+            for (int64_t i = 0; i < rows; i++)
+                out[i] += j->bias[first + i];
         }
+        j->from_f32(out, j->y + first * j->y_value_bytes, rows);
     }
-}
-
-/// Whether decoding w again for each row of x costs less than packing it once: of the types for
-/// which that was measured, where decoding is cheap.
-static bool has_few_rows(const job* j) {
-    const bool is_cheap =
-        j->w_dtype == BERTH_F16 || j->w_dtype == BERTH_Q8_0 || j->w_dtype == BERTH_Q4_1;
-    return j->rows == 1 || (is_cheap && j->rows <= FEW_ROWS && j->plan->library_columns == 0);
 }
 
 static int64_t panel_columns(const plan* p, int64_t panel) {
@@ -299,8 +288,15 @@ static void do_group(const job* j, group* g, int64_t begin, int64_t end) {
     } while (g->k0 < p->k);
 }
 
-/// Panels [panel_begin, panel_end) times rows [row_begin, row_end): a group of panels at a time, so
-/// that they stay in the core's cache while x passes.
+/// Panels at a time: a group stays in the core's cache while x passes.
+static int64_t panels_at_a_time(const job* j) {
+    const plan* p = j->plan;
+    const int64_t panel_bytes = PANEL_ROWS * p->stretch * (int64_t)sizeof(float);
+    if (j->rows > NEAR_ROWS || panel_bytes == 0) return p->group_panels;
+    return berth_min_i64(at_least(NEAR_BYTES / panel_bytes, 1), p->group_panels);
+}
+
+/// Panels [panel_begin, panel_end) times rows [row_begin, row_end).
 static void do_panels(const job* j,
                       int64_t panel_begin,
                       int64_t panel_end,
@@ -311,8 +307,9 @@ static void do_panels(const job* j,
     const int64_t step = p->stretch < p->padded ? STRETCH_ROWS : j->rows;
     group g = {.panels = space};
     g.sums = g.panels + p->group_panels * PANEL_ROWS * p->stretch;
-    for (g.first = panel_begin; g.first < panel_end; g.first += p->group_panels) {
-        g.count = berth_min_i64(p->group_panels, panel_end - g.first);
+    const int64_t panels = panels_at_a_time(j);
+    for (g.first = panel_begin; g.first < panel_end; g.first += panels) {
+        g.count = berth_min_i64(panels, panel_end - g.first);
         for (int64_t row = row_begin; row < row_end; row += step) {
             do_group(j, &g, row, berth_min_i64(row + step, row_end));
         }
@@ -379,9 +376,9 @@ static int64_t grain_of(int64_t products) {
 
 static void do_chunk(job* j, berth_team* team) {
     const plan* p = j->plan;
-    if (has_few_rows(j)) {
-        const int64_t grain = grain_of(p->k * DOT_GROUP * j->rows) * DOT_GROUP;
-        berth_team_for(team, p->columns, grain, few_rows, j);
+    if (j->rows == 1) {
+        const int64_t grain = grain_of(p->k * DOT_GROUP) * DOT_GROUP;
+        berth_team_for(team, p->columns, grain, one_row, j);
         return;
     }
     if (p->library_columns != 0) {

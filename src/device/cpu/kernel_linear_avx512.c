@@ -68,7 +68,8 @@ LANES_INLINE void multiply(const int rows, const berth_linear_tile* t, __m512* s
         __m512 a[ROWS];
         LANES_UNROLL for (int r = 0; r < rows; r++) a[r] = _mm512_loadu_ps(x + r * x_stride + i);
         LANES_UNROLL for (int c = 0; c < PANEL_ROWS; c++) {
-            const __m512 b = _mm512_loadu_ps(panel + i * PANEL_ROWS + c * LANES);
+            __m512 b = _mm512_loadu_ps(panel + i * PANEL_ROWS + c * LANES);
+            __asm__("" : "+v"(b)); // one load, not one in each multiply-add
             LANES_UNROLL for (int r = 0; r < rows; r++) {
                 sums[r * PANEL_ROWS + c] = _mm512_fmadd_ps(a[r], b, sums[r * PANEL_ROWS + c]);
             }

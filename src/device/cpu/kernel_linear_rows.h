@@ -9,7 +9,8 @@
 
 #define BLOCK BERTH_LINEAR_BLOCK
 #define PANEL_ROWS BERTH_LINEAR_PANEL_ROWS
-#define AHEAD_BYTES 4096 ///< from here on, cold weights are read as fast as they are decoded
+#define AHEAD_BYTES 4096       ///< from here on, cold weights are read as fast as they are decoded
+#define PACK_AHEAD_BYTES 16384 ///< while panels are multiplied a few of the next ones arrive
 #define DOT_ROWS 4 ///< rows of w that share one reading of x; enough chains to hide the latency
 
 /// Decodes block `index`, 32 weights, of `row`.
@@ -178,11 +179,11 @@ LANES_INLINE void add_products(lanes* sum, lane_pair weights, const float* x) {
     *sum = lanes_fma(lanes_load(x + LANES), weights.second, *sum);
 }
 
-/// Rows of quantised weights are short, and DOT_ROWS of them are read at once: too many short
-/// streams for a hardware prefetcher, so each block asks for its share of the rows that follow.
-LANES_INLINE void ask_ahead(const uint8_t* w, int64_t block_bytes, int64_t index) {
-    const uint8_t* ahead = w + index * DOT_ROWS * block_bytes + AHEAD_BYTES;
-    LANES_UNROLL for (int64_t line = 0; line < DOT_ROWS * block_bytes; line += 64) {
+/// Rows of quantised weights are short, and some are read at once: too many short streams for a
+/// hardware prefetcher, so each block asks for its share, `bytes`, of the rows that follow.
+LANES_INLINE void ask_ahead(const uint8_t* w, int64_t distance, int64_t bytes, int64_t index) {
+    const uint8_t* ahead = w + index * bytes + distance;
+    LANES_UNROLL for (int64_t line = 0; line < bytes; line += 64) {
         __builtin_prefetch(ahead + line);
     }
 }
@@ -201,7 +202,7 @@ LANES_INLINE void dot_rows(decode_fn* decode,
     LANES_UNROLL for (int r = 0; r < rows; r++) sums[r] = lanes_zero();
     const int64_t blocks = k / BLOCK;
     for (int64_t b = 0; b < blocks; b++) {
-        if (block_bytes <= 64) ask_ahead(w, block_bytes, b);
+        if (block_bytes <= 64) ask_ahead(w, AHEAD_BYTES, DOT_ROWS * block_bytes, b);
         LANES_UNROLL for (int r = 0; r < rows; r++) {
             add_products(&sums[r], decode(w + r * row_bytes, b), x + b * BLOCK);
         }
@@ -247,24 +248,50 @@ LANES_INLINE void put_in_panel(float* panel, int64_t row, int64_t block, lane_pa
     lanes_store(at + PANEL_ROWS * LANES, weights.second);
 }
 
+/// `rows` is a constant.
+LANES_INLINE void pack_rows(decode_fn* decode,
+                            int64_t value_bytes,
+                            int64_t block_bytes,
+                            const int rows,
+                            const uint8_t* w,
+                            int64_t row_bytes,
+                            int64_t k,
+                            float* panel) {
+    const int64_t blocks = k / BLOCK;
+    for (int64_t b = 0; b < blocks; b++) {
+        if (block_bytes <= 64) ask_ahead(w, PACK_AHEAD_BYTES, rows * block_bytes, b);
+        LANES_UNROLL for (int r = 0; r < rows; r++) {
+            put_in_panel(panel, r, b, decode(w + r * row_bytes, b));
+        }
+    }
+    if (value_bytes != 0 && k % BLOCK != 0) {
+        LANES_UNROLL for (int r = 0; r < rows; r++) {
+            put_in_panel(panel, r, blocks, decode_tail(decode, value_bytes, w + r * row_bytes, k));
+        }
+    }
+}
+
 LANES_INLINE void pack(decode_fn* decode,
                        int64_t value_bytes,
+                       int64_t block_bytes,
                        const uint8_t* w,
                        int64_t row_bytes,
                        int64_t rows,
                        int64_t k,
                        float* panel) {
-    const int64_t blocks = k / BLOCK;
-    const bool has_tail = value_bytes != 0 && k % BLOCK != 0;
-    for (int64_t r = 0; r < rows; r++) {
-        const uint8_t* row = w + r * row_bytes;
-        for (int64_t b = 0; b < blocks; b++)
-            put_in_panel(panel, r, b, decode(row, b));
-        if (has_tail) put_in_panel(panel, r, blocks, decode_tail(decode, value_bytes, row, k));
+    if (rows == PANEL_ROWS) {
+        pack_rows(decode, value_bytes, block_bytes, PANEL_ROWS, w, row_bytes, k, panel);
+        return;
     }
     const lane_pair zeros = {lanes_zero(), lanes_zero()};
-    for (int64_t r = rows; r < PANEL_ROWS; r++) {
-        for (int64_t b = 0; b < blocks + has_tail; b++)
+    const int64_t blocks = (k + BLOCK - 1) / BLOCK;
+    for (int64_t r = 0; r < PANEL_ROWS; r++) {
+        if (r < rows) {
+            float* at = panel + r * LANES;
+            pack_rows(decode, value_bytes, block_bytes, 1, w + r * row_bytes, row_bytes, k, at);
+            continue;
+        }
+        for (int64_t b = 0; b < blocks; b++)
             put_in_panel(panel, r, b, zeros);
     }
 }
@@ -297,7 +324,7 @@ LANES_INLINE void pack(decode_fn* decode,
     }                                                                                              \
     static void pack_##name(                                                                       \
         const uint8_t* w, int64_t row_bytes, int64_t rows, int64_t k, float* panel) {              \
-        pack(decode_##name, value_bytes, w, row_bytes, rows, k, panel);                            \
+        pack(decode_##name, value_bytes, block_bytes, w, row_bytes, rows, k, panel);               \
     }
 LINEAR_TYPES(DEFINE_ROW_WORK)
 
