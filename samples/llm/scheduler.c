@@ -68,6 +68,8 @@ static berth_status take_options(llm_scheduler* s, const llm_scheduler_options* 
         {"context_tokens", o->context_tokens, 1, s->model->params.context_tokens},
         {"tenant_blocks", o->tenant_blocks, 0, INT64_MAX},
         {"tenant_running", o->tenant_running, 0, INT64_MAX},
+        {"tenant_queued", o->tenant_queued, 0, INT64_MAX},
+        {"tenant_share_percent", o->tenant_share_percent, 0, 100},
     };
     berth_status status = BERTH_OK;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges && status == BERTH_OK; i++)
@@ -80,12 +82,11 @@ static berth_status make_tables(llm_scheduler* s) {
     size_t most = (size_t)s->options.max_running;
     s->running.items = llm_alloc(most, sizeof(llm_task*));
     s->parked.items = llm_alloc(most, sizeof(llm_task*));
-    s->tenants = llm_alloc(most, sizeof *s->tenants);
     s->parts = llm_alloc(most, sizeof *s->parts);
     s->members = llm_alloc(most, sizeof(llm_task*));
     s->chosen = llm_alloc(most, sizeof *s->chosen);
-    bool is_whole = s->running.items != NULL && s->parked.items != NULL && s->tenants != NULL &&
-                    s->parts != NULL && s->members != NULL && s->chosen != NULL;
+    bool is_whole = s->running.items != NULL && s->parked.items != NULL && s->parts != NULL &&
+                    s->members != NULL && s->chosen != NULL;
     return is_whole ? BERTH_OK : llm_fail_memory(&s->error, "a scheduler's tables");
 }
 
@@ -169,7 +170,7 @@ static void end_taken(llm_scheduler* s,
                       berth_status status,
                       const char* text) {
     llm_task_list_remove(list, r);
-    llm_scheduler_leave_tenant(s, r);
+    llm_tenants_leave(s, r);
     finish(s, r, reason, status, text);
 }
 
@@ -181,8 +182,8 @@ void llm_scheduler_end_running(
 }
 
 /// The first request of a list that is marked, or any if `all`; NULL if there is none.
-static llm_task* find_marked(const llm_task_list* list, size_t from, bool all) {
-    for (size_t i = from; i < list->count; i++)
+static llm_task* find_marked(const llm_task_list* list, bool all) {
+    for (size_t i = 0; i < list->count; i++)
         if (all || list->items[i]->is_cancelled) return list->items[i];
     return NULL;
 }
@@ -190,21 +191,18 @@ static llm_task* find_marked(const llm_task_list* list, size_t from, bool all) {
 /// Ends those of one list. Callbacks may change it, so each look begins anew.
 static void end_marked(llm_scheduler* s, llm_task_list* list, bool all) {
     llm_task* r;
-    while ((all || s->cancelled > 0) && (r = find_marked(list, 0, all)) != NULL)
+    while ((all || s->cancelled > 0) && (r = find_marked(list, all)) != NULL)
         end_taken(s, list, r, LLM_END_CANCELLED, BERTH_OK, "");
 }
 
 void llm_scheduler_end_cancelled(llm_scheduler* s, bool all) {
     end_marked(s, &s->running, all);
     end_marked(s, &s->parked, all);
+    while (all && s->tenants.active_count > 0) // of those nothing is taken up any more
+        llm_tenants_withdraw(s, s->tenants.active[0]->queue.first);
     llm_task* r;
-    while ((all || s->cancelled > 0) && (r = find_marked(&s->queue, s->queue_head, all)) != NULL) {
-        size_t at = s->queue_head;
-        while (s->queue.items[at] != r)
-            at++;
-        llm_queue_take(s, at - s->queue_head);
+    while ((r = llm_tenants_pop_withdrawn(s)) != NULL)
         finish(s, r, LLM_END_CANCELLED, BERTH_OK, "");
-    }
 }
 
 void llm_scheduler_destroy(llm_scheduler* s) {
@@ -212,10 +210,9 @@ void llm_scheduler_destroy(llm_scheduler* s) {
     s->is_ending = true;
     llm_scheduler_end_cancelled(s, true);
     berth_kv_cache_release(s->cache);
-    llm_free(s->queue.items);
     llm_free(s->running.items);
     llm_free(s->parked.items);
-    llm_free(s->tenants);
+    llm_tenants_fini(s);
     llm_free(s->parts);
     llm_free(s->members);
     llm_free(s->chosen);
@@ -298,8 +295,7 @@ static berth_status make_request(const llm_scheduler* s,
     *out_request = r;
     if (r == NULL) return llm_fail_memory(error, "a request");
     int64_t fed = asked->prompt_count + asked->max_tokens - 1; // the last token is not fed
-    *r = (llm_task){.tenant = asked->tenant,
-                    .sampling = asked->sampling,
+    *r = (llm_task){.sampling = asked->sampling,
                     .random_state = asked->sampling.seed,
                     .key_bytes = asked->key_bytes,
                     .own_bytes = (int64_t)layout.bytes,
@@ -394,23 +390,42 @@ static bool is_within_quota(llm_scheduler* s, const llm_task* r) {
     return false;
 }
 
+/// Whether a tenant may have one more that waits.
+static bool may_queue(llm_scheduler* s, uint32_t tenant) {
+    const llm_tenant* t = llm_tenant_find(s, tenant);
+    const int64_t most = s->options.tenant_queued;
+    if (most == 0 || t == NULL || t->queued < most) return true;
+    llm_fail(&s->error,
+             BERTH_ERR_OUT_OF_MEMORY,
+             "%" PRId64 " requests of the tenant wait, as many as may",
+             t->queued);
+    return false;
+}
+
 static bool has_queue_room(llm_scheduler* s, const llm_task* r) {
-    size_t waiting = llm_queue_count(s);
-    if ((int64_t)waiting >= s->options.max_queued) {
-        llm_fail(&s->error, BERTH_ERR_OUT_OF_MEMORY, "%zu requests wait, as many as may", waiting);
+    if ((int64_t)s->queued >= s->options.max_queued) {
+        llm_fail(
+            &s->error, BERTH_ERR_OUT_OF_MEMORY, "%zu requests wait, as many as may", s->queued);
         return false;
     }
     int64_t most = s->options.max_queued_bytes;
-    if (waiting == 0 || r->own_bytes <= most - s->queued_bytes) return true;
+    if (s->queued == 0 || r->own_bytes <= most - s->queued_bytes) return true;
     llm_fail(&s->error,
              BERTH_ERR_OUT_OF_MEMORY,
              "the request takes %" PRId64 " bytes beside %" PRId64 " of %zu that wait; they may be "
              "%" PRId64 " bytes",
              r->own_bytes,
              s->queued_bytes,
-             waiting,
+             s->queued,
              most);
     return false;
+}
+
+/// Why the request is not to be had, with text in the scheduler's error; LLM_END_COUNT if it is.
+static llm_end_reason find_refusal(llm_scheduler* s, const llm_task* r, uint32_t tenant) {
+    if (!can_be_had(s, r)) return LLM_END_REFUSED_TOO_LARGE;
+    if (!is_within_quota(s, r) || !may_queue(s, tenant)) return LLM_END_REFUSED_QUOTA;
+    return has_queue_room(s, r) ? LLM_END_COUNT : LLM_END_REFUSED_QUEUE_FULL;
 }
 
 berth_status llm_scheduler_submit(llm_scheduler* s,
@@ -420,42 +435,43 @@ berth_status llm_scheduler_submit(llm_scheduler* s,
     if (out_id != NULL) *out_id = 0;
     llm_task* r;
     berth_status status = check_request(s, asked, error);
-    if (status == BERTH_OK) status = llm_task_list_reserve(&s->queue, error);
     if (status == BERTH_OK) status = make_request(s, asked, &r, error);
     if (status != BERTH_OK) return status;
-    s->stats.submitted++;
-    llm_end_reason refusal = LLM_END_COUNT;
-    if (!can_be_had(s, r))
-        refusal = LLM_END_REFUSED_TOO_LARGE;
-    else if (!is_within_quota(s, r))
-        refusal = LLM_END_REFUSED_QUOTA;
-    else if (!has_queue_room(s, r))
-        refusal = LLM_END_REFUSED_QUEUE_FULL;
+    llm_end_reason refusal = find_refusal(s, r, asked->tenant);
     if (refusal != LLM_END_COUNT) {
+        s->stats.submitted++;
         llm_error text = s->error; // a callback may submit, too
         finish(s, r, refusal, BERTH_ERR_OUT_OF_MEMORY, text.text);
         return BERTH_OK;
     }
-    r->id = s->next_id++;
+    r->id = s->next_id;
+    status = llm_tenants_add(s, r, asked->tenant, error);
+    if (status != BERTH_OK) {
+        llm_free(r);
+        return status;
+    }
+    s->next_id++;
+    s->stats.submitted++;
     if (out_id != NULL) *out_id = r->id;
-    llm_task_list_insert(&s->queue, r);
-    s->queued_bytes += r->own_bytes;
     return BERTH_OK;
 }
 
-static llm_task* find_request(const llm_task_list* list, size_t from, uint64_t id) {
-    for (size_t i = from; i < list->count; i++)
+static llm_task* find_request(const llm_task_list* list, uint64_t id) {
+    for (size_t i = 0; i < list->count; i++)
         if (list->items[i]->id == id) return list->items[i];
     return NULL;
 }
 
 bool llm_scheduler_cancel(llm_scheduler* s, uint64_t id) {
-    llm_task* r = find_request(&s->running, 0, id);
-    if (r == NULL) r = find_request(&s->parked, 0, id);
-    if (r == NULL) r = find_request(&s->queue, s->queue_head, id);
+    llm_task* r = find_request(&s->running, id);
+    if (r == NULL) r = find_request(&s->parked, id);
+    const bool is_taken = r != NULL;
+    if (r == NULL) r = llm_tenants_find_waiting(s, id);
     if (r == NULL) return false;
-    if (!r->is_cancelled) s->cancelled++;
+    if (r->is_cancelled) return true;
+    s->cancelled++;
     r->is_cancelled = true;
+    if (!is_taken) llm_tenants_withdraw(s, r);
     return true;
 }
 
@@ -463,5 +479,5 @@ void llm_scheduler_query_stats(const llm_scheduler* s, llm_scheduler_stats* out_
     *out_stats = s->stats;
     out_stats->running = s->running.count;
     out_stats->parked = s->parked.count;
-    out_stats->queued = llm_queue_count(s);
+    out_stats->queued = s->queued;
 }

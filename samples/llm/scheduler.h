@@ -5,7 +5,12 @@
 // and fills what is left of its budget with pieces of prompts. A step is as large as what Berth
 // says fits beside the keys and values that it adds. When room is short requests wait in the queue,
 // then cached blocks are evicted, then the youngest request is parked; the oldest one always goes
-// on.
+// on. A request is older than those that were taken up after it.
+//
+// Tenants are served fairly: what waits is taken up for the tenant that was served the fewest
+// tokens, first come first served within each, and a step's tokens for prompts are divided among
+// the tenants that have some. So the first token of a short prompt does not wait for the long
+// prompts of others, nor for how many of them there are.
 //
 //   SC1: a request that was taken ends once: on_end is called exactly once, with one reason.
 //   SC2: every parked request is younger than every running one.
@@ -28,7 +33,7 @@
     X(CANCELLED,          "cancelled",          "llm_scheduler_cancel, or the scheduler ended")    \
     X(CALLER,             "caller",             "on_token returned false")                         \
     X(REFUSED_TOO_LARGE,  "refused_too_large",  "needs more than it can ever get")                 \
-    X(REFUSED_QUOTA,      "refused_quota",      "needs more than a tenant may have")               \
+    X(REFUSED_QUOTA,      "refused_quota",      "is more than a tenant may have")                  \
     X(REFUSED_QUEUE_FULL, "refused_queue_full", "as many requests wait as may")                    \
     X(FAILED,             "failed",             "an error that is this request's")
 // clang-format on
@@ -115,6 +120,11 @@ typedef struct llm_scheduler_options {
     int64_t tenant_blocks;  ///< most blocks that the requests of one tenant that are taken up may
                             ///< come to need together; 0: no limit
     int64_t tenant_running; ///< most of one tenant's requests taken up at a time; 0: no limit
+    int64_t tenant_queued;  ///< most of one tenant's that wait; 0: no limit
+    /// Most of max_running, in per cent but at least one, that one tenant may have taken up while
+    /// another one has requests, or had some in the last minute: so that it finds a place free. 0:
+    /// no limit.
+    int64_t tenant_share_percent;
     const llm_tokenizer* tokenizer; ///< whose stop tokens end an answer; NULL: none do; borrowed
     berth_kv_parking parking;       ///< how requests are parked
     /// Has the youngest request that may be parked parked before every step: for tests.

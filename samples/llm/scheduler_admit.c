@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is taken up: the queue, quotas of tenants, parking and bringing back.
+// Who is taken up, parking and bringing back.
 #include "scheduler_internal.h"
 
 #include <string.h>
 
 void llm_task_list_insert(llm_task_list* list, llm_task* r) {
     size_t at = list->count++;
-    for (; at > 0 && list->items[at - 1]->id > r->id; at--)
+    for (; at > 0 && list->items[at - 1]->turn > r->turn; at--)
         list->items[at] = list->items[at - 1];
     list->items[at] = r;
 }
@@ -17,35 +17,6 @@ void llm_task_list_remove(llm_task_list* list, const llm_task* r) {
         at++;
     list->count--;
     memmove(&list->items[at], &list->items[at + 1], (list->count - at) * sizeof(llm_task*));
-}
-
-berth_status llm_task_list_reserve(llm_task_list* list, llm_error* error) {
-    if (list->count < list->capacity) return BERTH_OK;
-    size_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
-    llm_task** items = llm_realloc(list->items, capacity, sizeof(llm_task*));
-    if (items == NULL) return llm_fail_memory(error, "a list of requests");
-    list->items = items;
-    list->capacity = capacity;
-    return BERTH_OK;
-}
-
-size_t llm_queue_count(const llm_scheduler* s) { return s->queue.count - s->queue_head; }
-
-llm_task* llm_queue_take(llm_scheduler* s, size_t at) {
-    llm_task_list* queue = &s->queue;
-    llm_task** items = queue->items + s->queue_head;
-    llm_task* r = items[at];
-    // those before it move up: none, but where quotas hold them back
-    memmove(&items[1], &items[0], at * sizeof(llm_task*));
-    s->queue_head++;
-    s->queued_bytes -= r->own_bytes;
-    if (at < s->queue_held) s->queue_held--;
-    if (s->queue_head * 2 > queue->count) {
-        queue->count -= s->queue_head;
-        memmove(queue->items, queue->items + s->queue_head, queue->count * sizeof(llm_task*));
-        s->queue_head = 0;
-    }
-    return r;
 }
 
 void llm_scheduler_query_room(llm_scheduler* s) {
@@ -66,41 +37,6 @@ int64_t llm_scheduler_room_blocks(const llm_scheduler* s) {
     return blocks < most ? blocks : most;
 }
 
-// Tenants.
-
-static llm_tenant* find_tenant(const llm_scheduler* s, uint32_t id) {
-    for (size_t i = 0; i < s->tenant_count; i++)
-        if (s->tenants[i].id == id) return &s->tenants[i];
-    return NULL;
-}
-
-static bool tenant_has_room(const llm_scheduler* s, uint32_t id, int64_t blocks) {
-    const llm_tenant* t = find_tenant(s, id);
-    int64_t running = t == NULL ? 0 : t->running;
-    int64_t has = t == NULL ? 0 : t->blocks;
-    const llm_scheduler_options* o = &s->options;
-    return (o->tenant_running == 0 || running < o->tenant_running) &&
-           (o->tenant_blocks == 0 || blocks <= o->tenant_blocks - has);
-}
-
-static void tenant_enter(llm_scheduler* s, const llm_task* r) {
-    llm_tenant* t = find_tenant(s, r->tenant);
-    if (t == NULL) {
-        t = &s->tenants[s->tenant_count++];
-        *t = (llm_tenant){.id = r->tenant};
-    }
-    t->running++;
-    t->blocks += r->need_blocks;
-}
-
-void llm_scheduler_leave_tenant(llm_scheduler* s, const llm_task* r) {
-    llm_tenant* t = find_tenant(s, r->tenant);
-    t->running--;
-    t->blocks -= r->need_blocks;
-    s->queue_held = 0; // what was held back is looked at again
-    if (t->running == 0) *t = s->tenants[--s->tenant_count];
-}
-
 // Taking up.
 
 /// Begins the request's sequence with what the cache has of its tokens.
@@ -108,7 +44,7 @@ static berth_status open_sequence(llm_scheduler* s, llm_task* r, int64_t* out_fo
     berth_kv_sequence_options options = {.struct_size = sizeof options,
                                          .key = r->key,
                                          .key_bytes = r->key_bytes,
-                                         .tenant = r->tenant,
+                                         .tenant = r->tenant->id,
                                          .is_private = r->is_private};
     berth_kv_match match = {0};
     berth_status status = berth_kv_sequence_create(s->cache, &options, &r->sequence);
@@ -121,18 +57,6 @@ static berth_status open_sequence(llm_scheduler* s, llm_task* r, int64_t* out_fo
     return BERTH_OK;
 }
 
-/// The first request that waits and that its tenant's quota allows; the number of all if none. Who
-/// was held back stays so until a tenant gets room, so each is looked at once.
-static size_t find_next(llm_scheduler* s) {
-    llm_task* const* items = s->queue.items + s->queue_head;
-    size_t count = llm_queue_count(s);
-    for (; s->queue_held < count; s->queue_held++) {
-        const llm_task* r = items[s->queue_held];
-        if (tenant_has_room(s, r->tenant, r->need_blocks)) break;
-    }
-    return s->queue_held;
-}
-
 /// Tokens that those taken up have to compute.
 static int64_t count_pending(const llm_scheduler* s) {
     int64_t tokens = 0;
@@ -143,12 +67,12 @@ static int64_t count_pending(const llm_scheduler* s) {
 
 /// Takes one request up. Its prompt's tokens are looked up now and not before, when others may have
 /// computed them.
-static void take_up_one(llm_scheduler* s, size_t at) {
-    llm_task* r = llm_queue_take(s, at);
+static void take_up_one(llm_scheduler* s, llm_task* r) {
+    llm_tenants_take(s, r);
     berth_status status = open_sequence(s, r, &r->end.cached_tokens);
     r->end.admit_ns = s->options.now(s->options.user);
     r->has_advanced = true; // nothing is lost if it is parked
-    tenant_enter(s, r);
+    r->turn = s->next_turn++;
     llm_task_list_insert(&s->running, r);
     s->stats.prompt_tokens += (uint64_t)r->prompt_count;
     s->stats.cached_tokens += (uint64_t)r->end.cached_tokens;
@@ -156,14 +80,23 @@ static void take_up_one(llm_scheduler* s, size_t at) {
     llm_scheduler_query_room(s); // blocks that were cached may be held now
 }
 
+/// The request to be taken up next; NULL if none is to be. One that finds the next step full may
+/// still come if its tenant has no prompt in it, as steps divide their tokens among tenants, while
+/// each gets a piece that is worth it.
+static llm_task* find_next(llm_scheduler* s) {
+    const size_t tenants = llm_tenants_count_wanted(s, true);
+    const bool is_full = count_pending(s) >= s->options.step_tokens;
+    const size_t most = (size_t)(s->options.step_tokens / LLM_LEAST_PIECE);
+    return is_full && tenants >= most ? NULL : llm_tenants_next(s, is_full);
+}
+
 void llm_scheduler_take_up(llm_scheduler* s) {
     // each one that is taken up has a token to compute or ends, so this ends
-    while (s->parked.count == 0 && !s->gate_is_shut &&
-           (int64_t)s->running.count < s->options.max_running &&
-           count_pending(s) < s->options.step_tokens) {
-        size_t at = find_next(s);
-        if (at == llm_queue_count(s)) return;
-        take_up_one(s, at);
+    while (s->queued > 0 && s->parked.count == 0 &&
+           (int64_t)s->running.count < s->options.max_running) {
+        llm_task* r = find_next(s);
+        if (r == NULL) return;
+        take_up_one(s, r);
     }
 }
 

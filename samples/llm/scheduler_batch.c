@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum { SHIFT_QUANTUM = 4 }; ///< sizes are rounded up to a 16th of their octave
-enum { LEAST_PIECE = 16 };  ///< tokens of the oldest request's prompt that are tried when short
 
 // Estimates.
 
@@ -186,23 +185,35 @@ static bool may_begin(const llm_scheduler* s, const llm_batch_plan* plan, const 
     return plan->growth + growth + (int64_t)s->running.count <= llm_scheduler_room_blocks(s);
 }
 
-/// Fills what is left of the step with pieces of prompts, the oldest first.
+/// Whether the request has to wait for room to begin.
+static bool is_held_at_gate(llm_scheduler* s, const llm_batch_plan* plan, const llm_task* r) {
+    if (r->has_started) return false;
+    if (llm_tenant_is_held(s, r->tenant)) return true;
+    if (may_begin(s, plan, r)) return false;
+    s->gate = r->tenant;
+    return true;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Fills what is left of the step with pieces of prompts, the oldest first, of each tenant as much
+/// as it is allotted.
 static void plan_prompts(llm_scheduler* s, llm_batch_plan* plan) {
-    int64_t budget = s->options.step_tokens < s->token_cap ? s->options.step_tokens : s->token_cap;
-    int64_t answers = (int64_t)plan->parts;
+    const int64_t budget = least(s->options.step_tokens, s->token_cap);
+    const int64_t answers = (int64_t)plan->parts;
+    llm_tenants_allot(s, budget - plan->sizes.tokens);
     for (size_t i = 0; i < s->running.count && plan->sizes.tokens < budget; i++) {
         llm_task* r = s->running.items[i];
-        if (llm_task_pending(r) == 1 && r->has_started) continue;
-        bool is_oldest = i == 0;
-        if (!is_oldest && !r->has_started && !may_begin(s, plan, r)) {
-            s->gate_is_shut = true;
-            return;
-        }
-        int64_t limit = budget - plan->sizes.tokens;
-        if (limit > llm_task_pending(r)) limit = llm_task_pending(r);
+        if (llm_task_prompt_pending(r) == 0) continue;
+        const bool is_oldest = i == 0;
+        r->is_gated = !is_oldest && is_held_at_gate(s, plan, r);
+        int64_t limit = least(budget - plan->sizes.tokens, r->tenant->allotted);
+        limit = least(limit, llm_task_pending(r));
+        if (r->is_gated || limit <= 0) continue;
         // those that answer go on in the next step, too
         int64_t piece = largest_piece(s, plan, r, limit, is_oldest ? 0 : answers);
         if (piece == 0) return;
+        r->tenant->allotted -= piece;
         add_part(s, plan, r, piece);
     }
 }
@@ -218,12 +229,12 @@ static void plan_alone(llm_scheduler* s, llm_batch_plan* plan, llm_task* r, int6
     *plan = (llm_batch_plan){0};
     int64_t limit = llm_task_pending(r) < most ? llm_task_pending(r) : most;
     int64_t piece = largest_piece(s, plan, r, limit, 0);
-    if (piece == 0) piece = limit < LEAST_PIECE ? limit : LEAST_PIECE;
+    if (piece == 0) piece = limit < LLM_LEAST_PIECE ? limit : LLM_LEAST_PIECE;
     add_part(s, plan, r, piece);
 }
 
 void llm_scheduler_plan_oldest(llm_scheduler* s, llm_batch_plan* plan) {
-    plan_alone(s, plan, s->running.items[0], LEAST_PIECE);
+    plan_alone(s, plan, s->running.items[0], LLM_LEAST_PIECE);
 }
 
 bool llm_scheduler_drop_prompts(llm_scheduler* s, llm_batch_plan* plan) {
@@ -260,7 +271,7 @@ static bool has_member(const llm_scheduler* s, const llm_batch_plan* plan, const
 }
 
 void llm_scheduler_plan(llm_scheduler* s, llm_batch_plan* plan) {
-    s->gate_is_shut = false;
+    s->gate = NULL;
     llm_task* suspect = find_suspect(s);
     if (suspect != NULL) {
         plan_alone(s, plan, suspect, s->options.step_tokens);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The structs of a scheduler, and what its files share: the queue and who is taken up
-// (scheduler_admit.c), what a step computes (scheduler_batch.c), steps (scheduler_step.c), and
-// requests from their coming to their end (scheduler.c).
+// The structs of a scheduler, and what its files share: tenants and what of them waits
+// (scheduler_tenants.c), who is taken up (scheduler_admit.c), what a step computes
+// (scheduler_batch.c), steps (scheduler_step.c), and requests from their coming to their end
+// (scheduler.c).
 #ifndef BERTH_SAMPLES_LLM_SCHEDULER_INTERNAL_H
 #define BERTH_SAMPLES_LLM_SCHEDULER_INTERNAL_H
 
@@ -11,7 +12,10 @@
 /// A request that was taken.
 typedef struct llm_task {
     uint64_t id;
-    uint32_t tenant;
+    uint64_t turn;             ///< counts those that were taken up: the less, the older
+    struct llm_tenant* tenant; ///< NULL of one that is refused or withdrawn
+    struct llm_task* before;   ///< neighbours while it waits
+    struct llm_task* after;
     llm_sampler_options sampling;
     size_t key_bytes;
     int64_t own_bytes; ///< of host memory, tokens and key included
@@ -34,6 +38,7 @@ typedef struct llm_task {
     bool is_cancelled;
     bool has_started;  ///< has been in a step
     bool has_advanced; ///< has been in a step since it was brought back
+    bool is_gated;     ///< was taken up and found no room to begin
     bool is_suspect;   ///< was in a step that failed: goes alone
     int64_t refusals;  ///< steps in a row that were refused although it went alone
     llm_request_end end;
@@ -43,21 +48,48 @@ typedef struct llm_task {
     int32_t tokens[];       ///< [prompt_count + max_tokens]
 } llm_task;
 
-/// Requests in the order of their ids, in an array that has room for `capacity`.
+/// Requests that are taken up, the oldest first, in an array that has room for all.
 typedef struct llm_task_list {
     llm_task** items;
     size_t count;
-    size_t capacity;
 } llm_task_list;
 
-/// What the requests of a tenant that are taken up have.
+/// Requests that wait, first come first.
+typedef struct llm_task_queue {
+    llm_task* first;
+    llm_task* last;
+} llm_task_queue;
+
+/// Whose requests are. Active: it has some; idle: it had.
 typedef struct llm_tenant {
     uint32_t id;
-    int64_t running;
-    int64_t blocks; ///< that they may come to need
+    uint64_t served; ///< weighted tokens, or what it was lifted to
+    llm_task_queue queue;
+    int64_t queued;
+    int64_t running;            ///< taken up, parked ones included
+    int64_t blocks;             ///< that those may come to need
+    int64_t wanted;             ///< tokens of their prompts that are to be computed
+    int64_t allotted;           ///< of them, for the step in the making
+    uint64_t left_ns;           ///< when it became idle
+    struct llm_tenant* earlier; ///< neighbours while it is idle
+    struct llm_tenant* later;
 } llm_tenant;
 
-enum { LLM_ESTIMATE_SLOTS = 512 };
+/// The tenants that are known.
+typedef struct llm_tenants {
+    llm_tenant** active; ///< [active_count], in no order
+    size_t active_count;
+    size_t active_capacity;
+    llm_tenant* first_idle; ///< the longest so
+    llm_tenant* last_idle;
+    size_t idle_count;
+    uint64_t floor; ///< least that an active one was served; it never falls
+} llm_tenants;
+
+enum {
+    LLM_ESTIMATE_SLOTS = 512,
+    LLM_LEAST_PIECE = 16, ///< tokens of a prompt that are worth a step, where they can be had
+};
 
 /// What Berth said of a step's need.
 typedef struct llm_estimate {
@@ -90,40 +122,71 @@ struct llm_scheduler {
     bool is_stepping;    ///< in llm_scheduler_step
     bool is_ending;      ///< in llm_scheduler_destroy
     size_t cancelled;    ///< requests marked so
-    llm_task_list queue;
-    size_t queue_head;    ///< entries before it are gone
-    size_t queue_held;    ///< entries from there on that their tenants' quotas hold back
-    int64_t queued_bytes; ///< of host memory, of those that wait
-    llm_task_list running;
-    llm_task_list parked;
-    llm_tenant* tenants; ///< [running and parked requests at most]
-    size_t tenant_count;
-    berth_kv_part* parts; ///< [max_running], of the step in the making
-    llm_task** members;   ///< whose they are
-    int32_t* chosen;      ///< [max_running], the next token of each part
-    llm_sampler* sampler; ///< lends its room; NULL with token_of
+    uint64_t next_turn;
+    llm_tenants tenants;
+    size_t queued;            ///< requests that wait
+    int64_t queued_bytes;     ///< of host memory, of those that wait
+    llm_task_queue withdrawn; ///< cancelled while they waited, not yet ended
+    llm_task_list running;    ///< [max_running]
+    llm_task_list parked;     ///< [max_running]
+    berth_kv_part* parts;     ///< [max_running], of the step in the making
+    llm_task** members;       ///< whose they are
+    int32_t* chosen;          ///< [max_running], the next token of each part
+    llm_sampler* sampler;     ///< lends its room; NULL with token_of
     llm_free_room room;
     int64_t token_cap;          ///< most tokens of a step whose need is not known, after refusals
     uint64_t recent_step_bytes; ///< that steps needed of late
-    bool gate_is_shut;          ///< a request that is taken up waits for room to begin
-    double recompute_ns;        ///< of a token
+    const llm_tenant* gate; ///< of a request that was taken up and waits for room to begin; or NULL
+    double recompute_ns;    ///< of a token
     llm_estimate estimates[LLM_ESTIMATE_SLOTS];
     llm_scheduler_stats stats;
     llm_error error;
 };
 
+// scheduler_tenants.c
+
+/// The tenant of this number; NULL if it is not known.
+llm_tenant* llm_tenant_find(const llm_scheduler* s, uint32_t id);
+/// Puts a request of tenant `id` behind what of it waits.
+/// Errors: BERTH_ERR_OUT_OF_MEMORY; then all is as before.
+BERTH_NODISCARD berth_status llm_tenants_add(llm_scheduler* s,
+                                             llm_task* r,
+                                             uint32_t id,
+                                             llm_error* error);
+/// The request that is to be taken up next, wanted tokens being counted; NULL if quotas, shares or
+/// the gate hold all back. With `only_newcomers` of those whose tenant has no prompt in the making.
+llm_task* llm_tenants_next(const llm_scheduler* s, bool only_newcomers);
+/// Counts a request that waits as one that is taken up.
+void llm_tenants_take(llm_scheduler* s, llm_task* r);
+/// Whether a tenant's requests may not begin before one that waits for room does: they are of the
+/// same one, or of one that was served more.
+bool llm_tenant_is_held(const llm_scheduler* s, const llm_tenant* t);
+/// Takes a request that waits out, to be ended with the next step.
+void llm_tenants_withdraw(llm_scheduler* s, llm_task* r);
+/// Takes the first one that was withdrawn; NULL if there is none.
+llm_task* llm_tenants_pop_withdrawn(llm_scheduler* s);
+/// Gives back what a taken up request had of its tenant's quota.
+void llm_tenants_leave(llm_scheduler* s, llm_task* r);
+/// The request of this number that waits or was withdrawn; NULL if there is none.
+llm_task* llm_tenants_find_waiting(const llm_scheduler* s, uint64_t id);
+/// Counts tokens of a prompt that were computed.
+void llm_tenant_charge_prompt(llm_tenant* t, int64_t tokens);
+/// Counts a token of an answer.
+void llm_tenant_charge_answer(llm_tenant* t);
+/// Adds up for each active tenant which tokens of prompts it wants computed; returns how many want
+/// any.
+size_t llm_tenants_count_wanted(llm_scheduler* s, bool with_gated);
+/// Divides a step's tokens for prompts: who wants less than an equal part gets it, the others share
+/// the rest; at least one token each.
+void llm_tenants_allot(llm_scheduler* s, int64_t budget);
+/// Frees the tables. No request is left.
+void llm_tenants_fini(llm_scheduler* s);
+
 // scheduler_admit.c
 
-/// Inserts by id; there is room.
+/// Inserts by age; there is room.
 void llm_task_list_insert(llm_task_list* list, llm_task* r);
 void llm_task_list_remove(llm_task_list* list, const llm_task* r);
-/// Makes room for one more.
-BERTH_NODISCARD berth_status llm_task_list_reserve(llm_task_list* list, llm_error* error);
-
-/// Requests that wait.
-size_t llm_queue_count(const llm_scheduler* s);
-/// Takes entry `at` (from the head) out.
-llm_task* llm_queue_take(llm_scheduler* s, size_t at);
 
 /// Asks what is free.
 void llm_scheduler_query_room(llm_scheduler* s);
@@ -137,8 +200,6 @@ void llm_scheduler_take_up(llm_scheduler* s);
 /// Parks the youngest running request; with `gently` one that has got further since it was brought
 /// back. Never the oldest. False if there is none.
 bool llm_scheduler_park_youngest(llm_scheduler* s, bool gently);
-/// Gives back what a taken up request had of its tenant's quota.
-void llm_scheduler_leave_tenant(llm_scheduler* s, const llm_task* r);
 
 // scheduler_batch.c
 
@@ -164,6 +225,13 @@ void llm_scheduler_end_running(
 /// Ends all requests that are marked as cancelled, or all there are.
 void llm_scheduler_end_cancelled(llm_scheduler* s, bool all);
 
+/// Tokens that are to be computed.
 static inline int64_t llm_task_pending(const llm_task* r) { return r->count - r->fed; }
+
+/// The same of one that does not answer yet, or has to compute its answer again; else 0.
+static inline int64_t llm_task_prompt_pending(const llm_task* r) {
+    const int64_t pending = llm_task_pending(r);
+    return pending == 1 && r->has_started ? 0 : pending;
+}
 
 #endif // BERTH_SAMPLES_LLM_SCHEDULER_INTERNAL_H

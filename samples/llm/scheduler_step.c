@@ -111,6 +111,7 @@ static void count_step(llm_scheduler* s, const llm_batch_plan* plan, llm_step_su
         int64_t again = r->most_fed - r->fed < count ? r->most_fed - r->fed : count;
         r->end.recomputed_tokens += again;
         s->stats.recomputed_tokens += (uint64_t)again;
+        if (r->fed < r->prompt_count) llm_tenant_charge_prompt(r->tenant, count - again);
         summary->key_tokens += count * r->fed + count * (count + 1) / 2;
         r->fed += count;
         if (r->most_fed < r->fed) r->most_fed = r->fed;
@@ -159,6 +160,7 @@ static void give_token(llm_scheduler* s, llm_task* r, size_t at) {
     r->tokens[r->count++] = id;
     r->random_state = r->drawn_state;
     s->stats.decoded_tokens++;
+    llm_tenant_charge_answer(r->tenant);
     if (r->end.first_token_ns == 0) r->end.first_token_ns = s->options.now(s->options.user);
     if (!tell_token(s, r, id))
         llm_scheduler_end_running(s, r, LLM_END_CALLER, BERTH_OK, "");
@@ -229,6 +231,10 @@ static berth_status run_requests(llm_scheduler* s, llm_step_summary* summary, st
     return s->running.count == 0 ? BERTH_OK : run_step(s, summary, times);
 }
 
+static bool has_requests(const llm_scheduler* s) {
+    return s->running.count + s->parked.count + s->queued > 0 || s->withdrawn.first != NULL;
+}
+
 berth_status llm_scheduler_step(llm_scheduler* s, llm_step_summary* out_summary, llm_error* error) {
     llm_step_summary summary = {0};
     if (out_summary != NULL) *out_summary = summary;
@@ -239,10 +245,9 @@ berth_status llm_scheduler_step(llm_scheduler* s, llm_step_summary* out_summary,
     step_times times = {0};
     berth_status status = BERTH_OK;
     llm_scheduler_end_cancelled(s, false);
-    if (s->running.count == 0) s->gate_is_shut = false;
-    if (s->running.count + s->parked.count + llm_queue_count(s) > 0)
-        status = run_requests(s, &summary, &times);
-    summary.is_idle = s->running.count + s->parked.count + llm_queue_count(s) == 0;
+    if (s->running.count == 0) s->gate = NULL;
+    if (has_requests(s)) status = run_requests(s, &summary, &times);
+    summary.is_idle = !has_requests(s);
     if (summary.ran) add_times(s, &times, llm_now_ns() - began);
     s->is_stepping = false;
     if (out_summary != NULL) *out_summary = summary;

@@ -129,18 +129,28 @@ static inline void server_submit(server* s, chat* c) {
     server_ask(s, &request);
 }
 
+static inline void assert_is_in_order(const llm_task_list* list) {
+    for (size_t i = 1; i < list->count; i++)
+        assert_true(list->items[i - 1]->turn < list->items[i]->turn);
+}
+
 /// Asserts what holds between steps, by the numbers of the scheduler's invariants.
 static inline void assert_scheduler_is_valid(const llm_scheduler* s) {
-    for (size_t i = 1; i < s->running.count; i++)
-        assert_true(s->running.items[i - 1]->id < s->running.items[i]->id);
-    for (size_t i = 1; i < s->parked.count; i++)
-        assert_true(s->parked.items[i - 1]->id < s->parked.items[i]->id);
+    assert_is_in_order(&s->running);
+    assert_is_in_order(&s->parked);
     if (s->running.count > 0 && s->parked.count > 0) // SC2
-        assert_true(s->running.items[s->running.count - 1]->id < s->parked.items[0]->id);
+        assert_true(s->running.items[s->running.count - 1]->turn < s->parked.items[0]->turn);
     int64_t taken = 0;
-    for (size_t i = 0; i < s->tenant_count; i++)
-        taken += s->tenants[i].running;
+    int64_t waiting = 0;
+    for (size_t i = 0; i < s->tenants.active_count; i++) {
+        const llm_tenant* t = s->tenants.active[i];
+        assert_true(t->queued + t->running > 0);
+        assert_true(t->served >= s->tenants.floor);
+        taken += t->running;
+        waiting += t->queued;
+    }
     assert_int_equal(taken, s->running.count + s->parked.count);
+    assert_int_equal(waiting, s->queued);
 }
 
 /// One step; returns whether there is more to do. The oldest request has to get further.

@@ -447,7 +447,7 @@ static void a_tenant_over_its_quota_waits_while_others_are_served(void** state) 
         has_more = server_step(&s);
         int running = 0;
         for (size_t i = 0; i < s.scheduler->running.count; i++)
-            running += s.scheduler->running.items[i]->tenant == 1;
+            running += s.scheduler->running.items[i]->tenant->id == 1;
         assert_in_range(running, 0, 1);
     }
     for (size_t i = 0; i < 4; i++)
@@ -480,7 +480,7 @@ static void however_many_of_a_tenant_wait_another_one_is_served(void** state) {
     assert_true(llm_scheduler_cancel(s.scheduler, 1));
     server_step(&s);
     assert_int_equal(server_stats(&s).running, 2);
-    assert_int_equal(s.scheduler->running.items[0]->id, 3);
+    assert_int_equal(s.scheduler->running.items[1]->id, 3);
     for (uint64_t i = 3; i <= id; i++)
         assert_true(llm_scheduler_cancel(s.scheduler, i));
     server_run(&s);
