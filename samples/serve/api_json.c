@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/// Digits with which a float is what it was when it is read back.
-enum { REAL_DIGITS = 9 };
+/// Digits of numbers: those that a double always keeps.
+enum { REAL_DIGITS = 15 };
 /// Up to here doubles hold each whole number.
 #define MOST_WHOLE_REAL 0x1p53
 
@@ -104,11 +104,11 @@ json_t* api_json_load(llm_str body, api_error* error) {
     // whole numbers that are too large become inexact: whoever reads one refuses it by its name
     if (object == NULL && json_error_code(&why) == json_error_numeric_overflow)
         object = load(body, JSON_DECODE_INT_AS_REAL, &why);
-    if (json_is_object(object)) return object;
-    if (object != NULL)
-        api_fail(error, API_ERROR_INVALID, NULL, "the body is a list; it must be a JSON object");
-    else if (lacked_memory)
+    if (json_is_object(object) && !lacked_memory) return object;
+    if (lacked_memory) // the library leaves out characters then, and may find nothing wrong
         api_json_fail_memory(error);
+    else if (object != NULL)
+        api_fail(error, API_ERROR_INVALID, NULL, "the body is a list; it must be a JSON object");
     else
         api_fail(error,
                  API_ERROR_INVALID,

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 /// Has the JSON library get its memory from llm_alloc(), and api_json_load() know when there was
-/// none: by itself the library takes that for a damaged string in places.
+/// none: by itself the library takes that for a damaged string, or leaves out characters.
 /// Threads: call it while no other thread uses the library; once is enough.
 void api_json_init(void);
 

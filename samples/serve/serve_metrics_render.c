@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both forms of a server's numbers.
+#include "api_json.h"
 #include "serve_metrics_table.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -219,22 +219,14 @@ static bool set_all(json_t* root, const api_about* about, const serve_view* view
     return is_set;
 }
 
-static int append(const char* data, size_t size, void* out) {
-    return llm_bytes_append(out, data, size, NULL) == BERTH_OK ? 0 : -1;
-}
-
 bool serve_memory_render(const api_about* about,
                          const serve_snapshot* snapshot,
                          const serve_counters* counters,
                          llm_bytes* out) {
     serve_view view;
     serve_view_make(about, snapshot, counters, &view);
-    const size_t before = out->size;
     json_t* root = json_object();
-    const size_t how = JSON_COMPACT | JSON_REAL_PRECISION(15);
-    const bool is_written =
-        set_all(root, about, &view) && json_dump_callback(root, append, out, how) == 0;
+    if (set_all(root, about, &view)) return api_json_append(root, out);
     json_decref(root);
-    if (!is_written) out->size = before;
-    return is_written;
+    return false;
 }

@@ -14,6 +14,12 @@ static inline void watch_json_begin(alloc_watch* watch, uint64_t fail_at) {
     watch_begin(watch, fail_at);
 }
 
+/// True if the allocation that was to fail was asked for. Ends watching.
+static inline bool watch_has_failed(const alloc_watch* watch) {
+    watch_end();
+    return watch->calls >= watch->fail_at;
+}
+
 /// Asserts that the bytes from `from` on are the text.
 static inline void assert_bytes_from(const llm_bytes* bytes, size_t from, const char* expected) {
     const size_t size = bytes->size - from;

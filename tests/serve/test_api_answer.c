@@ -385,14 +385,14 @@ static bool call_props(void) { return api_props_render(&about, &s.out); }
 static void assert_survives(bool (*call)(void)) {
     llm_bytes_fini(&s.out);
     assert_int_equal(llm_bytes_append(&s.out, "before", 6, NULL), BERTH_OK);
-    bool is_written = false;
     alloc_watch watch;
     uint64_t fails = 0;
-    for (; !is_written; fails++) {
+    for (;; fails++) {
         watch_json_begin(&watch, fails + 1);
-        is_written = call();
-        watch_end();
-        if (!is_written) assert_bytes(&s.out, "before");
+        const bool is_written = call();
+        if (!watch_has_failed(&watch)) break;
+        assert_false(is_written);
+        assert_bytes(&s.out, "before");
     }
     assert_true(fails > 5);
     const size_t size = s.out.size;

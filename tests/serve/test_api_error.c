@@ -66,14 +66,14 @@ static void an_error_survives_want_of_memory(void** state) {
     api_error error;
     api_fail(&error, API_ERROR_INVALID, "n", "wrong");
     assert_int_equal(llm_bytes_append(&out, "before", 6, NULL), BERTH_OK);
-    bool is_written = false;
     alloc_watch watch;
     uint64_t fails = 0;
-    for (; !is_written; fails++) {
+    for (;; fails++) {
         watch_json_begin(&watch, fails + 1);
-        is_written = api_error_render(&error, &out);
-        watch_end();
-        if (!is_written) assert_bytes(&out, "before");
+        const bool is_written = api_error_render(&error, &out);
+        if (!watch_has_failed(&watch)) break;
+        assert_false(is_written);
+        assert_bytes(&out, "before");
     }
     assert_true(fails > 5);
 }

@@ -346,16 +346,15 @@ static void best_of_is_all_of_them(void** state) {
 
 /// Reads a body again and again, with each of its allocations failing once.
 static void assert_survives(api_endpoint endpoint, const char* body) {
-    bool is_read = false;
+    alloc_watch watch;
     uint64_t fails = 0;
-    for (; !is_read; fails++) {
+    for (;; fails++) {
         api_request_fini(&desk.request);
-        alloc_watch watch;
         watch_json_begin(&watch, fails + 1);
-        is_read =
+        const bool is_read =
             api_request_parse(&desk.reader, endpoint, llm_str_of(body), &desk.request, &desk.error);
-        watch_end();
-        if (is_read) continue;
+        if (!watch_has_failed(&watch)) break;
+        assert_false(is_read);
         if (desk.error.kind != API_ERROR_OUT_OF_MEMORY)
             fail_msg("allocation %llu: %s", (unsigned long long)fails, desk.error.message);
     }
