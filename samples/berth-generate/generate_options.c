@@ -2,9 +2,9 @@
 // Command line: one table of long options, one switch that reads them.
 #include "generate_options.h"
 
-#include <errno.h>
+#include "option_text.h"
+
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,30 +113,17 @@ static parse_result wrong(const char* option, const char* value, const char* exp
     return PARSE_WRONG;
 }
 
-/// Reads a whole number from `least` to `most`.
-static bool read_integer(const char* text, int64_t least, int64_t most, int64_t* out_value) {
-    char* end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < least || value > most) return false;
-    *out_value = value;
+/// Reads a seed.
+static bool read_seed(const char* text, uint64_t* out_value) {
+    int64_t value;
+    if (!llm_parse_whole(text, 0, INT64_MAX, &value)) return false;
+    *out_value = (uint64_t)value;
     return true;
 }
 
-static bool read_unsigned(const char* text, uint64_t* out_value) {
-    char* end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || text[0] == '-') return false;
-    *out_value = value;
-    return true;
-}
-
-static bool read_number(const char* text, double least, double most, float* out_value) {
-    char* end;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(value) || value < least || value > most)
-        return false;
+static bool read_float(const char* text, double least, double most, float* out_value) {
+    double value;
+    if (!llm_parse_number(text, least, most, &value)) return false;
     *out_value = (float)value;
     return true;
 }
@@ -161,18 +148,18 @@ static parse_result take_sampling(generate_options* options, int option, const c
     int64_t count;
     switch (option) {
     case OPT_TEMPERATURE:
-        if (read_number(value, 0.0, 1000.0, &sampling->temperature)) return PARSE_RUN;
+        if (read_float(value, 0.0, 1000.0, &sampling->temperature)) return PARSE_RUN;
         return wrong("temperature", value, "a number from 0 to 1000");
     case OPT_TOP_K:
-        if (!read_integer(value, 0, INT32_MAX, &count))
+        if (!llm_parse_whole(value, 0, INT32_MAX, &count))
             return wrong("top-k", value, "a whole number from 0");
         sampling->top_k = (int32_t)count;
         return PARSE_RUN;
     case OPT_TOP_P:
-        if (read_number(value, 0.0, 1.0, &sampling->top_p)) return PARSE_RUN;
+        if (read_float(value, 0.0, 1.0, &sampling->top_p)) return PARSE_RUN;
         return wrong("top-p", value, "a number from 0 to 1");
     default:
-        if (read_unsigned(value, &sampling->seed)) return PARSE_RUN;
+        if (read_seed(value, &sampling->seed)) return PARSE_RUN;
         return wrong("seed", value, "a whole number from 0");
     }
 }
@@ -200,14 +187,14 @@ static parse_result take_word(generate_options* options, int option, const char*
 }
 
 static parse_result take_count(const char* option, const char* value, int64_t* out_count) {
-    if (read_integer(value, 1, INT32_MAX, out_count)) return PARSE_RUN;
+    if (llm_parse_whole(value, 1, INT32_MAX, out_count)) return PARSE_RUN;
     return wrong(option, value, "a whole number from 1");
 }
 
 static parse_result take_option(generate_options* o, int option, const char* value, bool* random) {
     switch (option) {
     case 'n':
-        if (read_integer(value, 0, INT32_MAX, &o->max_tokens)) return PARSE_RUN;
+        if (llm_parse_whole(value, 0, INT32_MAX, &o->max_tokens)) return PARSE_RUN;
         fprintf(stderr, "%s: -n %s: expected a whole number from 0\n", program, value);
         return PARSE_WRONG;
     case OPT_MODEL:
@@ -215,7 +202,7 @@ static parse_result take_option(generate_options* o, int option, const char* val
         return PARSE_RUN;
     case OPT_RANDOM:
         *random = true;
-        if (value == NULL || read_unsigned(value, &o->random_seed)) return PARSE_RUN;
+        if (value == NULL || read_seed(value, &o->random_seed)) return PARSE_RUN;
         return wrong("random", value, "a whole number from 0");
     case OPT_NO_MMAP:
         o->use_mmap = false;
