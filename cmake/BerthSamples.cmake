@@ -23,7 +23,8 @@ if(berth_serve_sources)
   pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
   add_library(berth-llm-serve STATIC ${berth_serve_sources})
   target_include_directories(berth-llm-serve PUBLIC "${berth_samples_dir}/serve")
-  target_link_libraries(berth-llm-serve PUBLIC berth-llm PkgConfig::MICROHTTPD PkgConfig::LIBCURL)
+  target_link_libraries(berth-llm-serve PUBLIC berth-llm PkgConfig::MICROHTTPD PkgConfig::LIBCURL
+                                                xxhash)
   # a server that asks nobody has no HTTP client in it, and a client no server
   target_link_options(berth-llm-serve INTERFACE LINKER:--as-needed)
   target_include_directories(berth-llm-serve SYSTEM PRIVATE ${JANSSON_INCLUDE_DIRS})

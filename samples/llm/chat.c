@@ -102,6 +102,10 @@ static berth_status begin_conversation(const llm_chat* chat,
     return push_message(chat, (llm_chat_message){system, chat->default_system}, tokens, error);
 }
 
+const char* llm_chat_style_name(llm_chat_style style) {
+    return style == LLM_CHAT_CHATML ? "chatml" : "llama3";
+}
+
 berth_status llm_chat_init(llm_chat* chat,
                            const llm_gguf* gguf,
                            const llm_tokenizer* tokenizer,

@@ -32,6 +32,9 @@ typedef struct llm_chat {
     int32_t message_end;
 } llm_chat;
 
+/// The word for a style, such as "chatml".
+const char* llm_chat_style_name(llm_chat_style style);
+
 /// Finds out how a model wants its conversations. A template that is not known, or none, counts as
 /// ChatML when the vocabulary has its tokens.
 /// Errors: BERTH_ERR_UNSUPPORTED when there is no frame for this model; then it can only continue

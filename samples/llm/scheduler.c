@@ -475,6 +475,17 @@ bool llm_scheduler_cancel(llm_scheduler* s, uint64_t id) {
     return true;
 }
 
+void llm_scheduler_query_capacity(llm_scheduler* s, llm_capacity* out_capacity) {
+    const llm_scheduler_options* o = &s->options;
+    int64_t blocks = 1 + (o->context_tokens - 1) / s->layout.block_tokens;
+    llm_step_sizes sizes = {o->step_tokens, o->max_running, o->max_running * blocks};
+    uint64_t step = llm_scheduler_step_bytes(s, LLM_STEP_PREFILL, &sizes);
+    uint64_t fit = most_blocks(s, step);
+    *out_capacity = (llm_capacity){.step_bytes = step,
+                                   .kv_bytes = fit * s->layout.block_bytes,
+                                   .kv_tokens = fit * (uint64_t)s->layout.block_tokens};
+}
+
 void llm_scheduler_query_stats(const llm_scheduler* s, llm_scheduler_stats* out_stats) {
     *out_stats = s->stats;
     out_stats->running = s->running.count;

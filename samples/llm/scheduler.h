@@ -225,6 +225,16 @@ BERTH_NODISCARD berth_status llm_scheduler_step(llm_scheduler* scheduler,
                                                 llm_step_summary* out_summary,
                                                 llm_error* error);
 
+/// What fits in the memory that there is.
+typedef struct llm_capacity {
+    uint64_t step_bytes; ///< of the largest step, as far as that is known
+    uint64_t kv_bytes;   ///< for keys and values beside it
+    uint64_t kv_tokens;  ///< whose keys and values these are
+} llm_capacity;
+
+/// Tells what fits. The more steps have run, the better `step_bytes` is known.
+void llm_scheduler_query_capacity(llm_scheduler* scheduler, llm_capacity* out_capacity);
+
 /// Fills in the numbers.
 void llm_scheduler_query_stats(const llm_scheduler* scheduler, llm_scheduler_stats* out_stats);
 

@@ -343,22 +343,27 @@ bool api_reply_break(const api_error* error, llm_bytes* out) {
     return false;
 }
 
+static json_t* make_model(const api_about* about) {
+    return json_pack("{s:o, s:s, s:I, s:s, s:I}",
+                     "id",
+                     api_json_text(llm_str_of(about->model_name)),
+                     "object",
+                     "model",
+                     "created",
+                     (json_int_t)about->created,
+                     "owned_by",
+                     "berth",
+                     "max_model_len",
+                     (json_int_t)about->context_tokens);
+}
+
 bool api_models_render(const api_about* about, llm_bytes* out) {
-    json_t* list = json_pack("{s:s, s:[{s:o, s:s, s:I, s:s, s:I}]}",
-                             "object",
-                             "list",
-                             "data",
-                             "id",
-                             api_json_text(llm_str_of(about->model_name)),
-                             "object",
-                             "model",
-                             "created",
-                             (json_int_t)about->created,
-                             "owned_by",
-                             "berth",
-                             "max_model_len",
-                             (json_int_t)about->context_tokens);
-    return api_json_append(list, out);
+    return api_json_append(json_pack("{s:s, s:[o]}", "object", "list", "data", make_model(about)),
+                           out);
+}
+
+bool api_model_render(const api_about* about, llm_bytes* out) {
+    return api_json_append(make_model(about), out);
 }
 
 bool api_props_render(const api_about* about, llm_bytes* out) {

@@ -97,6 +97,9 @@ typedef struct api_about {
 /// Appends the list of models: the one that is served.
 bool api_models_render(const api_about* about, llm_bytes* out);
 
+/// Appends the one model.
+bool api_model_render(const api_about* about, llm_bytes* out);
+
 /// Appends the properties.
 bool api_props_render(const api_about* about, llm_bytes* out);
 
