@@ -2,7 +2,8 @@
 // Command line: one table of long options, one switch that reads them.
 #include "replay_cli.h"
 
-#include <errno.h>
+#include "option_text.h"
+
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,35 +136,9 @@ static replay_parse wrong(const char* option, const char* value, const char* exp
     return REPLAY_WRONG;
 }
 
-static bool read_whole(const char* text, int64_t least, int64_t most, int64_t* out) {
-    char* end;
-    errno = 0;
-    const long long value = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < least || value > most) return false;
-    *out = value;
-    return true;
-}
-
-/// Reads bytes: a whole number and, if wanted, K, M, G, T or KiB and so on.
-static bool read_bytes(const char* text, uint64_t* out_bytes) {
-    static const char units[] = "KMGT";
-    char* end;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (errno != 0 || text[0] < '0' || text[0] > '9') return false;
-    const char* unit = strchr(units, *end); // the end of `units` for a number alone
-    if (unit == NULL) return false;
-    const bool has_unit = *unit != '\0';
-    if (has_unit && strcmp(end + 1, "") != 0 && strcmp(end + 1, "iB") != 0) return false;
-    const unsigned shift = has_unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    if (value > UINT64_MAX >> shift) return false;
-    *out_bytes = (uint64_t)value << shift;
-    return true;
-}
-
 static replay_parse take_whole(
     const char* option, const char* text, int64_t least, int64_t most, int64_t* out) {
-    if (read_whole(text, least, most, out)) return REPLAY_RUN;
+    if (llm_parse_whole(text, least, most, out)) return REPLAY_RUN;
     char expected[80];
     snprintf(expected, sizeof expected, "a whole number from %" PRId64 " to %" PRId64, least, most);
     return wrong(option, text, expected);
@@ -173,12 +148,8 @@ static replay_parse take_speed(replay_cli* cli, const char* text) {
     cli->has_speed = true;
     cli->setup.replay.speed = 0.0;
     if (strcmp(text, "max") == 0) return REPLAY_RUN;
-    char* end;
-    const double speed = strtod(text, &end);
-    if (end == text || *end != '\0' || !(speed >= 1e-3 && speed <= 1e6))
-        return wrong("speed", text, "max, or a number from 0.001 to 1000000");
-    cli->setup.replay.speed = speed;
-    return REPLAY_RUN;
+    if (llm_parse_number(text, 1e-3, 1e6, &cli->setup.replay.speed)) return REPLAY_RUN;
+    return wrong("speed", text, "max, or a number from 0.001 to 1000000");
 }
 
 static replay_parse take_cost(replay_cli* cli, const char* text) {
@@ -250,7 +221,7 @@ static replay_parse take_count(replay_cli* cli, int option, const char* text) {
         o->tenants = (uint32_t)value;
         return result;
     case OPT_PARK:
-        if (read_bytes(text, &cli->setup.park_bytes)) return REPLAY_RUN;
+        if (llm_parse_bytes(text, &cli->setup.park_bytes)) return REPLAY_RUN;
         return wrong("park-bytes", text, "bytes, such as 512M or 2GiB");
     case OPT_DIVIDE:
         return take_whole("length-divide", text, 1, 1000000, &o->divide);

@@ -95,8 +95,23 @@ static berth_status start_engine(server* s, llm_error* error) {
     return serve_engine_create(&options, &s->engine, error);
 }
 
+/// Most tokens of a request: as many as asked for, as far as they fit.
+static int64_t served_context(const server* s) {
+    serve_snapshot now;
+    serve_engine_query(s->engine, &now);
+    uint64_t fits = now.budget.kv_tokens;
+    return fits < (uint64_t)s->options.context_tokens ? (int64_t)fits : s->options.context_tokens;
+}
+
 static berth_status start_http(server* s, llm_error* error) {
     const serve_options* o = &s->options;
+    const int64_t context = served_context(s);
+    if (context == 0)
+        return llm_fail(error,
+                        BERTH_ERR_OUT_OF_MEMORY,
+                        "beside the largest step there is no room for keys and values in %" PRIu64
+                        " bytes; --max-batch and --step-tokens make steps smaller",
+                        s->setup.budget.device_bytes);
     serve_http_options options = {
         .host = o->host,
         .port = (uint16_t)o->port,
@@ -104,11 +119,11 @@ static berth_status start_http(server* s, llm_error* error) {
         .reader = {.tokenizer = s->setup.tokenizer,
                    .chat = s->setup.has_chat ? &s->setup.chat : NULL,
                    .model_name = s->setup.model_name,
-                   .context_tokens = o->context_tokens,
+                   .context_tokens = context,
                    .most_token_bytes = s->setup.most_token_bytes},
         .about = {.model_name = s->setup.model_name,
                   .created = (int64_t)time(NULL),
-                  .context_tokens = o->context_tokens,
+                  .context_tokens = context,
                   .trained_tokens = s->setup.model->params.context_tokens,
                   .vocab_tokens = s->setup.model->params.vocab_tokens,
                   .weight_bytes = s->setup.model->weight_bytes,
@@ -154,7 +169,7 @@ static void print_start(const server* s) {
              " a request",
              b->kv_tokens,
              kv_type_name(s->options.kv_dtype),
-             s->options.context_tokens);
+             served_context(s));
     printf("%s\n", s->setup.model_name);
     print_part("memory", b->total_bytes, "for everything");
     print_part("weights", b->weights_bytes, "pages of the model's file");
