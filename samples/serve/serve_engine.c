@@ -14,7 +14,9 @@ enum {
     IDLE_NS = 1000000000,    ///< between two looks at the memory while nothing runs
     STALL_NS = 1000000,      ///< rest after a step that could compute nothing
     IDLE_US = 500,           ///< time for putting memory in order while nothing runs
-    WARM_ANSWER = 4,         ///< tokens of answers that the steps' memory is learned from
+    WARM_ROUNDS = 3,         ///< of prompts that the steps' memory is learned from: 1, 2, ... each
+    WARM_TOKENS = 128,       ///< of the longest of them, about
+    WARM_ANSWER = 4,         ///< tokens of their answers
 };
 
 struct serve_engine {
@@ -260,7 +262,7 @@ static void withdraw_jobs(serve_engine* e, bool all) {
 static void expire_jobs(serve_engine* e, uint64_t now) {
     uint64_t most = e->options.first_token_ns;
     if (most == 0 || now < e->expiry_ns) return;
-    e->expiry_ns = now + SNAPSHOT_NS;
+    e->expiry_ns = now + (most < SNAPSHOT_NS ? most : SNAPSHOT_NS);
     for (serve_job* job = e->jobs; job != NULL; job = job->next) {
         if (job->is_withdrawn || job->has_first_token || now - job->begin_ns < most) continue;
         api_error error;
@@ -375,35 +377,38 @@ static void* run(void* self) {
 
 // ---- Creation and end.
 
-static berth_status answer_alone(llm_scheduler* scheduler,
-                                 const llm_request* request,
-                                 llm_error* error) {
-    berth_status status = llm_scheduler_submit(scheduler, request, NULL, error);
+/// Answers `count` prompts of different lengths together.
+static berth_status answer_together(llm_scheduler* scheduler,
+                                    const int32_t* prompt,
+                                    int64_t count,
+                                    llm_error* error) {
+    berth_status status = BERTH_OK;
+    for (int64_t i = 0; i < count && status == BERTH_OK; i++) {
+        const llm_request request = {.prompt = prompt,
+                                     .prompt_count = WARM_TOKENS / (1 + i) - 7 * count,
+                                     .max_tokens = WARM_ANSWER,
+                                     .sampling = llm_sampler_options_default(),
+                                     .is_private = true,
+                                     .ignores_stop = true};
+        status = llm_scheduler_submit(scheduler, &request, NULL, error);
+    }
     llm_step_summary summary = {0};
     while (status == BERTH_OK && !summary.is_idle)
         status = llm_scheduler_step(scheduler, &summary, error);
     return status;
 }
 
-/// Answers a few prompts of its own, with a scheduler of its own, so that the first client's steps
-/// are planned.
+/// Answers a few prompts of its own, with a scheduler of its own, so that the steps of the first
+/// clients are planned.
 static berth_status warm_up(const serve_engine_options* o, llm_error* error) {
-    static const int64_t lengths[] = {24, 61, 130};
-    int32_t prompt[130];
+    int32_t prompt[WARM_TOKENS];
     int64_t vocab = o->model->params.vocab_tokens;
-    for (size_t i = 0; i < sizeof prompt / sizeof *prompt; i++)
+    for (size_t i = 0; i < WARM_TOKENS; i++)
         prompt[i] = (int32_t)((int64_t)i * 7919 % vocab);
     llm_scheduler* scheduler;
     berth_status status = llm_scheduler_create(o->model, &o->kv, &o->scheduler, &scheduler, error);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths && status == BERTH_OK; i++) {
-        const llm_request request = {.prompt = prompt,
-                                     .prompt_count = lengths[i],
-                                     .max_tokens = WARM_ANSWER,
-                                     .sampling = llm_sampler_options_default(),
-                                     .is_private = true,
-                                     .ignores_stop = true};
-        status = answer_alone(scheduler, &request, error);
-    }
+    for (int64_t count = 1; count <= WARM_ROUNDS && status == BERTH_OK; count++)
+        status = answer_together(scheduler, prompt, count, error);
     llm_scheduler_destroy(scheduler);
     return status;
 }
