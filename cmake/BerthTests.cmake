@@ -140,4 +140,5 @@ add_test(NAME docs/ops_page
 berth_register_test(docs/ops_page unit)
 
 include(BerthInterchangeTests)
+include(BerthServeTests)
 include(BerthInstallTests)
