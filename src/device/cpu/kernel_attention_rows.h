@@ -110,14 +110,22 @@ VF_INLINE vf load_bf16(const uint16_t* from) {
 /// The functions that bring a tile of keys into columns, VF_LANES of them at a time, and values
 /// into f32 rows.
 #define TILE_ROWS(name, type)                                                                      \
-    VF_INLINE void transpose_lanes_##name(                                                         \
-        float* to, const type* from, int64_t stride, int64_t count, int64_t depth) {               \
+    VF_INLINE void transpose_lanes_##name(float* to,                                               \
+                                          const type* from,                                        \
+                                          int64_t stride,                                          \
+                                          int64_t count,                                           \
+                                          int64_t depth,                                           \
+                                          const berth_rows_ahead* ahead,                           \
+                                          int64_t key) {                                           \
+        const int64_t asked = (VF_LANES * VF_LANES + depth - 1) / depth; /* rows a step */         \
         int64_t d = 0;                                                                             \
         for (; d + VF_LANES <= depth; d += VF_LANES) {                                             \
             vf x[VF_LANES];                                                                        \
             for (int32_t i = 0; i < VF_LANES; ++i) {                                               \
                 x[i] = i < count ? load_##name(from + i * stride + d) : (vf){0};                   \
             }                                                                                      \
+            for (int64_t i = 0; i < asked; ++i)                                                    \
+                berth_rows_ask(ahead, key + d / VF_LANES * asked + i);                             \
             store_transposed(to + d * BERTH_ATTENTION_TILE, x);                                    \
         }                                                                                          \
         for (; d < depth; ++d) {                                                                   \
@@ -133,15 +141,16 @@ VF_INLINE vf load_bf16(const uint16_t* from) {
                                       const void* from,                                            \
                                       int64_t stride,                                              \
                                       int64_t count,                                               \
-                                      int64_t depth) {                                             \
+                                      int64_t depth,                                               \
+                                      const berth_rows_ahead* ahead) {                             \
         const type* keys = from;                                                                   \
         for (int64_t key = 0; key < columns; key += VF_LANES) {                                    \
             const type* lanes = key < count ? keys + key * stride : keys;                          \
             const int64_t left = count - key;                                                      \
             if (left >= VF_LANES) {                                                                \
-                transpose_lanes_##name(to + key, lanes, stride, VF_LANES, depth);                  \
+                transpose_lanes_##name(to + key, lanes, stride, VF_LANES, depth, ahead, key);      \
             } else {                                                                               \
-                transpose_lanes_##name(to + key, lanes, stride, left, depth);                      \
+                transpose_lanes_##name(to + key, lanes, stride, left, depth, ahead, key);          \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
@@ -151,9 +160,11 @@ VF_INLINE vf load_bf16(const uint16_t* from) {
                                   const void* from,                                                \
                                   int64_t stride,                                                  \
                                   int64_t count,                                                   \
-                                  int64_t width) {                                                 \
+                                  int64_t width,                                                   \
+                                  const berth_rows_ahead* ahead) {                                 \
         for (int64_t row = 0; row < count; ++row, to += pitch) {                                   \
             const type* values = (const type*)from + row * stride;                                 \
+            berth_rows_ask(ahead, row);                                                            \
             int64_t i = 0;                                                                         \
             for (; i + VF_LANES <= width; i += VF_LANES)                                           \
                 vf_store(to + i, load_##name(values + i));                                         \

@@ -13,7 +13,10 @@
 //
 // A tile's keys lie in runs, one for each block that it touches. Where runs begin at multiples of
 // 16 keys they are brought into columns, and their values summed, where they lie; else, and where
-// they are quantised, their rows are copied side by side as f32 first.
+// they are quantised, their rows are copied side by side as f32 first. While a run is read, the
+// worker asks memory for the one in its place in the next tile: rows of one head lie as far apart
+// as those of all heads are long, which the hardware does not foresee, and of many requests at once
+// too many are dropped.
 //
 // A mask changes scores before the softmax: to -infinity, or by a number. A tile, or a segment, of
 // which a row may see nothing is left out of that row's sums, so that no infinity meets another.
@@ -31,7 +34,6 @@
 #define LANES 16          // runs that begin at multiples of it are brought into columns in place
 #define LEAST 262144      // multiplications that are worth a second thread
 #define LEAST_MERGED 1024 // rows to merge that are worth it
-#define FEW 8             // query rows that wait for memory rather than for arithmetic
 
 _Static_assert(TILE % LANES == 0, "a tile begins where a run may");
 
@@ -60,8 +62,17 @@ typedef struct key_run {
     int64_t count;
 } key_run;
 
+/// Keys of a sequence that a unit reads for a KV head, from a tile's first on.
+typedef struct key_span {
+    const attention_sequence* sequence;
+    int64_t kv_head;
+    int64_t begin;
+    int64_t end;
+} key_span;
+
 /// Where up to 64 keys lie.
 typedef struct key_tile {
+    int64_t kv_head;
     int64_t key;
     int64_t count;
     int64_t run_count;
@@ -70,11 +81,19 @@ typedef struct key_tile {
     key_run runs[TILE];
 } key_tile;
 
+/// What a unit is to do.
+typedef struct unit_task {
+    key_span keys;
+    int64_t first; ///< row of the KV head, among the sequence's
+    int64_t count; ///< rows
+} unit_task;
+
 /// A worker's part of the scratch, and the unit that it works on.
 typedef struct attention_unit {
     const attention_job* job;
     const attention_sequence* sequence;
-    int64_t kv_head;
+    key_span keys;
+    const key_span* after; ///< of the unit that the worker does next; NULL if there is none
     int64_t first;         ///< row of the KV head, among the sequence's
     int64_t count;         ///< rows
     float* key_columns;    ///< [depth, TILE]
@@ -88,6 +107,7 @@ typedef struct attention_unit {
     int64_t seen[ROWS];    ///< of the tile, from its first; 0 also where all of them are hidden
     berth_attention_state state[ROWS];
     berth_attention_state all_state[ROWS];
+    key_tile tiles[2]; ///< the tile that is worked on and the next one, in turn
 } attention_unit;
 
 /// The row of q of a row of the unit.
@@ -97,7 +117,7 @@ static int64_t token_of(const attention_unit* unit, int64_t row) {
 
 static int64_t head_of(const attention_unit* unit, int64_t row) {
     const int64_t group = unit->job->group;
-    return unit->kv_head * group + (unit->first + row) % group;
+    return unit->keys.kv_head * group + (unit->first + row) % group;
 }
 
 /// Blocks of query rows of a sequence, for each KV head.
@@ -110,31 +130,6 @@ static int64_t visible_keys(const attention_sequence* sequence, int64_t index) {
     // so many keys may be seen that nothing can be added
     if (sequence->first_seen >= sequence->keys) return sequence->keys;
     return berth_min_i64(sequence->first_seen + index, sequence->keys);
-}
-
-static void unit_init(attention_unit* unit,
-                      const attention_job* job,
-                      const attention_sequence* sequence,
-                      uint32_t worker,
-                      int64_t head,
-                      int64_t block) {
-    const bool has_table = job->table != NULL;
-    const int64_t worker_floats =
-        berth_attention_worker_floats(job->depth, job->width, job->unit_rows, has_table);
-    unit->job = job;
-    unit->sequence = sequence;
-    unit->kv_head = head;
-    unit->first = block * ROWS;
-    unit->count = berth_min_i64(ROWS, sequence->queries * job->group - unit->first);
-    unit->key_columns = job->workers + (int64_t)worker * worker_floats;
-    unit->values = unit->key_columns + TILE * job->depth;
-    unit->scores = unit->values + TILE * job->columns;
-    unit->sums = unit->scores + job->unit_rows * TILE;
-    unit->all_sums = unit->sums + job->unit_rows * job->columns;
-    unit->queries = unit->all_sums + job->unit_rows * job->columns;
-    unit->key_rows = has_table ? unit->queries + job->unit_rows * job->depth : NULL;
-    for (int64_t r = 0; r < unit->count; ++r)
-        unit->visible[r] = visible_keys(sequence, (unit->first + r) / job->group);
 }
 
 /// The address of row [first, second, :] of a view.
@@ -162,20 +157,22 @@ int64_t berth_attention_block_at(const attention_job* job, int64_t index) {
     return block >= 0 && block < job->keys.dims[0] ? block : -1;
 }
 
-/// Finds keys [key, key + count) of the unit's sequence.
-static void find_keys(const attention_unit* unit, int64_t key, int64_t count, key_tile* tile) {
-    const attention_job* job = unit->job;
+/// Finds the tile of a span that begins at `key`: of no keys from the span's end on.
+static void find_keys(const attention_job* job, const key_span* span, int64_t key, key_tile* tile) {
+    const int64_t count = berth_min_i64(TILE, span->end - key);
+    tile->kv_head = span->kv_head;
     tile->key = key;
     tile->count = count;
     tile->run_count = 0;
     tile->is_direct = job->is_aligned;
     tile->has_holes = false;
+    if (count <= 0) return;
     if (job->table == NULL) {
         tile->runs[tile->run_count++] = (key_run){.row = key, .count = count};
         return;
     }
     const int64_t size = job->keys.dims[1];
-    int64_t entry = unit->sequence->first_entry + key / size;
+    int64_t entry = span->sequence->first_entry + key / size;
     int64_t row = key % size;
     for (int64_t begin = 0; begin < count;) {
         key_run* run = &tile->runs[tile->run_count++];
@@ -190,80 +187,161 @@ static void find_keys(const attention_unit* unit, int64_t key, int64_t count, ke
 }
 
 /// The address of row `index` of a run, in keys or values.
-static const unsigned char* run_at(const attention_unit* unit,
-                                   const berth_view* view,
+static const unsigned char* run_at(const berth_view* view,
+                                   const key_tile* tile,
                                    const key_run* run,
                                    int64_t index) {
     const int64_t at = run->block * view->strides[0] + (run->row + index) * view->strides[1] +
-                       unit->kv_head * view->strides[2];
+                       tile->kv_head * view->strides[2];
     return (const unsigned char*)view->data + at * berth_dtype_bytes(view->dtype);
 }
 
-/// Copies the tile's rows side by side, `pitch` apart, as f32; what has no block is 0.
-static void copy_rows(const attention_unit* unit,
-                      const berth_view* view,
-                      const key_tile* tile,
-                      float* to,
-                      int64_t pitch) {
-    const int64_t size = view->dims[3];
-    for (int64_t i = 0; i < tile->run_count; ++i) {
-        const key_run* run = &tile->runs[i];
-        for (int64_t row = 0; row < run->count; ++row, to += pitch) {
-            const bool is_there = run->block >= 0;
-            if (is_there) unit->job->to_f32(run_at(unit, view, run, row), to, size);
-            const int64_t filled = is_there ? size : 0;
-            memset(to + filled, 0, (size_t)(pitch - filled) * sizeof *to);
-        }
+/// The rows of run `index` of the tile that comes next, of `bytes` bytes in keys or values: none if
+/// it has no such run.
+static berth_rows_ahead rows_ahead(const berth_view* view,
+                                   const key_tile* next,
+                                   int64_t index,
+                                   int64_t bytes) {
+    if (index >= next->run_count || next->runs[index].block < 0) return (berth_rows_ahead){0};
+    const key_run* run = &next->runs[index];
+    return (berth_rows_ahead){
+        .rows = run_at(view, next, run, 0),
+        .stride_bytes = view->strides[1] * berth_dtype_bytes(view->dtype),
+        .row_bytes = bytes,
+        .count = run->count,
+    };
+}
+
+/// Asks for all rows of the next tile from run `index` on.
+static void ask_for_rest(const berth_view* view,
+                         const key_tile* next,
+                         int64_t index,
+                         int64_t bytes) {
+    for (; index < next->run_count; ++index) {
+        const berth_rows_ahead ahead = rows_ahead(view, next, index, bytes);
+        for (int64_t row = 0; row < ahead.count; ++row)
+            berth_rows_ask(&ahead, row);
     }
 }
 
-/// Asks for the tile's rows of `bytes` bytes of keys or values. The rows of one head lie as far
-/// apart as those of all heads are long, which the hardware does not foresee.
-static void fetch_rows(const attention_unit* unit,
-                       const berth_view* view,
-                       const key_tile* tile,
-                       int64_t bytes) {
-    const int64_t step = view->strides[1] * berth_dtype_bytes(view->dtype);
-    for (int64_t i = 0; i < tile->run_count; ++i) {
-        const key_run* run = &tile->runs[i];
-        if (run->block < 0) continue;
-        const unsigned char* from = run_at(unit, view, run, 0);
-        for (int64_t row = 0; row < run->count; ++row, from += step) {
-            for (int64_t at = 0; at < bytes; at += 64)
-                __builtin_prefetch(from + at);
-        }
+/// Copies the rows of a run side by side, `pitch` apart, as f32; what has no block is 0.
+static void copy_run(const attention_job* job,
+                     const berth_view* view,
+                     const key_tile* tile,
+                     const key_run* run,
+                     const berth_rows_ahead* ahead,
+                     float* to,
+                     int64_t pitch) {
+    const bool is_there = run->block >= 0;
+    const int64_t filled = is_there ? view->dims[3] : 0;
+    for (int64_t row = 0; row < run->count; ++row, to += pitch) {
+        berth_rows_ask(ahead, row);
+        if (is_there) job->to_f32(run_at(view, tile, run, row), to, filled);
+        memset(to + filled, 0, (size_t)(pitch - filled) * sizeof *to);
     }
+}
+
+// --- Units ---------------------------------------------------------------------------------------
+
+/// The sequence that unit `index` belongs to: the last one that begins there or before.
+static const attention_sequence* sequence_of(const attention_job* job, int64_t index) {
+    int64_t low = 0, high = job->sequence_count; // it is in [low, high)
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (job->sequences[middle].first_unit <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &job->sequences[low];
+}
+
+/// What unit `index` of all is to do.
+static unit_task task_of(const attention_job* job, int64_t index) {
+    const attention_sequence* sequence = sequence_of(job, index);
+    const bool is_whole = sequence->first_slot < 0;
+    const int64_t blocks = row_blocks(job, sequence);
+    const int64_t turn = (index - sequence->first_unit) / job->kv_heads;
+    int64_t block = turn % blocks;
+    // Blocks from both ends in turn: later tokens see more keys, and each worker gets its share.
+    if (is_whole) block = turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2;
+    unit_task task = {.first = block * ROWS};
+    task.count = berth_min_i64(ROWS, sequence->queries * job->group - task.first);
+    const int64_t segment = is_whole ? 0 : turn / blocks;
+    const int64_t seen = visible_keys(sequence, (task.first + task.count - 1) / job->group);
+    task.keys = (key_span){
+        .sequence = sequence,
+        .kv_head = (index - sequence->first_unit) % job->kv_heads,
+        .begin = segment * SEGMENT,
+        .end = is_whole ? seen : berth_min_i64((segment + 1) * SEGMENT, seen),
+    };
+    return task;
+}
+
+/// Where the tile that begins at `key` is described.
+static key_tile* tile_at(attention_unit* unit, int64_t key) { return &unit->tiles[key / TILE % 2]; }
+
+static void unit_init(attention_unit* unit,
+                      const attention_job* job,
+                      const unit_task* task,
+                      const key_span* after,
+                      uint32_t worker) {
+    const bool has_table = job->table != NULL;
+    const int64_t worker_floats =
+        berth_attention_worker_floats(job->depth, job->width, job->unit_rows, has_table);
+    unit->job = job;
+    unit->sequence = task->keys.sequence;
+    unit->keys = task->keys;
+    unit->after = after;
+    unit->first = task->first;
+    unit->count = task->count;
+    unit->key_columns = job->workers + (int64_t)worker * worker_floats;
+    unit->values = unit->key_columns + TILE * job->depth;
+    unit->scores = unit->values + TILE * job->columns;
+    unit->sums = unit->scores + job->unit_rows * TILE;
+    unit->all_sums = unit->sums + job->unit_rows * job->columns;
+    unit->queries = unit->all_sums + job->unit_rows * job->columns;
+    unit->key_rows = has_table ? unit->queries + job->unit_rows * job->depth : NULL;
+    for (int64_t r = 0; r < unit->count; ++r)
+        unit->visible[r] = visible_keys(unit->sequence, (unit->first + r) / job->group);
+    find_keys(job, &unit->keys, unit->keys.begin, tile_at(unit, unit->keys.begin));
 }
 
 // --- Scores --------------------------------------------------------------------------------------
 
 /// All columns are filled in, with zeros behind the keys: the product over whole vectors is the
 /// fastest, also where there are few keys.
-static void bring_into_columns(attention_unit* unit, const key_tile* tile) {
+static void bring_into_columns(attention_unit* unit, const key_tile* tile, const key_tile* next) {
     const attention_job* job = unit->job;
+    const berth_view* view = &job->keys;
     const int64_t depth = job->depth;
-    if (!tile->is_direct) {
-        copy_rows(unit, &job->keys, tile, unit->key_rows, depth);
-        job->rows->transpose_tile[BERTH_F32](
-            unit->key_columns, TILE, unit->key_rows, depth, tile->count, depth);
-        return;
-    }
     for (int64_t i = 0; i < tile->run_count; ++i) {
         const key_run* run = &tile->runs[i];
         const bool is_last = i + 1 == tile->run_count;
-        job->rows->transpose_tile[job->keys.dtype](unit->key_columns + run->begin,
-                                                   is_last ? TILE - run->begin : run->count,
-                                                   run_at(unit, &job->keys, run, 0),
-                                                   job->keys.strides[1],
-                                                   run->count,
-                                                   depth);
+        const berth_rows_ahead ahead = rows_ahead(view, next, i, job->key_bytes);
+        if (!tile->is_direct) {
+            copy_run(job, view, tile, run, &ahead, unit->key_rows + run->begin * depth, depth);
+            continue;
+        }
+        job->rows->transpose_tile[view->dtype](unit->key_columns + run->begin,
+                                               is_last ? TILE - run->begin : run->count,
+                                               run_at(view, tile, run, 0),
+                                               view->strides[1],
+                                               run->count,
+                                               depth,
+                                               &ahead);
     }
+    ask_for_rest(view, next, tile->run_count, job->key_bytes);
+    if (tile->is_direct) return;
+    const berth_rows_ahead nothing = {0};
+    job->rows->transpose_tile[BERTH_F32](
+        unit->key_columns, TILE, unit->key_rows, depth, tile->count, depth, &nothing);
 }
 
 /// Scores of all the unit's rows against the tile's keys.
-static void score_tile(attention_unit* unit, const key_tile* tile) {
+static void score_tile(attention_unit* unit, const key_tile* tile, const key_tile* next) {
     const int64_t depth = unit->job->depth;
-    bring_into_columns(unit, tile);
+    bring_into_columns(unit, tile, next);
     memset(unit->scores, 0, (size_t)(unit->count * TILE) * sizeof(float));
     unit->job->rows->multiply_add(unit->scores,
                                   TILE,
@@ -378,30 +456,41 @@ static void sum_values(
 }
 
 /// Adds the tile's values: where they lie, or converted.
-static void sum_tile(attention_unit* unit, const key_tile* tile) {
+static void sum_tile(attention_unit* unit, const key_tile* tile, const key_tile* next) {
     const attention_job* job = unit->job;
     const berth_view* view = &job->values;
     const int64_t stride = view->strides[1];
     const int64_t columns = job->columns;
-    if (tile->is_direct && view->dtype == BERTH_F32 && job->width == columns) {
-        for (int64_t i = 0; i < tile->run_count; ++i) {
-            const key_run* run = &tile->runs[i];
-            const void* from = run_at(unit, view, run, 0);
-            sum_values(unit, from, stride, run->begin, run->count);
-        }
-        return;
-    }
-    if (!tile->is_direct) copy_rows(unit, view, tile, unit->values, columns);
-    for (int64_t i = 0; i < tile->run_count && tile->is_direct; ++i) {
+    const bool is_read_there = tile->is_direct && view->dtype == BERTH_F32 && job->width == columns;
+    for (int64_t i = 0; i < tile->run_count; ++i) {
         const key_run* run = &tile->runs[i];
-        job->rows->widen_tile[view->dtype](unit->values + run->begin * columns,
-                                           columns,
-                                           run_at(unit, view, run, 0),
-                                           stride,
-                                           run->count,
-                                           job->width);
+        float* to = unit->values + run->begin * columns;
+        const berth_rows_ahead ahead = rows_ahead(view, next, i, job->value_bytes);
+        if (is_read_there) {
+            const void* from = run_at(view, tile, run, 0);
+            sum_values(unit, from, stride, run->begin, run->count);
+        } else if (tile->is_direct) {
+            const void* from = run_at(view, tile, run, 0);
+            job->rows->widen_tile[view->dtype](
+                to, columns, from, stride, run->count, job->width, &ahead);
+        } else {
+            copy_run(job, view, tile, run, &ahead, to, columns);
+        }
     }
-    sum_values(unit, unit->values, columns, 0, tile->count);
+    ask_for_rest(view, next, tile->run_count, job->value_bytes);
+    if (!is_read_there) sum_values(unit, unit->values, columns, 0, tile->count);
+}
+
+/// Finds what the worker reads after the tile at `key`, in this unit or the one that follows.
+static key_tile* find_next(attention_unit* unit, int64_t key) {
+    key_tile* next = tile_at(unit, key + TILE);
+    if (key + TILE < unit->keys.end)
+        find_keys(unit->job, &unit->keys, key + TILE, next);
+    else if (unit->after != NULL)
+        find_keys(unit->job, unit->after, unit->after->begin, next);
+    else
+        next->run_count = 0;
+    return next;
 }
 
 /// Sums the values of the segment's keys for all rows of the unit, from nothing.
@@ -411,24 +500,14 @@ static void attend_segment(attention_unit* unit, int64_t segment) {
     for (int64_t r = 0; r < unit->count; ++r) {
         unit->state[r] = (berth_attention_state){.largest = -INFINITY};
     }
-    const int64_t seen_by_last = unit->visible[unit->count - 1];
-    const int64_t end = berth_min_i64((segment + 1) * SEGMENT, seen_by_last);
-    key_tile tiles[2]; // this one and the next, in turn
-    int64_t key = segment * SEGMENT;
-    if (key < end) find_keys(unit, key, berth_min_i64(TILE, end - key), &tiles[0]);
-    for (int64_t turn = 0; key < end; ++turn, key += TILE) {
-        const key_tile* tile = &tiles[turn % 2];
-        key_tile* next = &tiles[1 - turn % 2];
-        const int64_t rest = end - key - tile->count;
-        if (rest > 0) find_keys(unit, key + TILE, berth_min_i64(TILE, rest), next);
-        if (unit->count <= FEW) {
-            fetch_rows(unit, &job->values, tile, job->value_bytes);
-            if (rest > 0) fetch_rows(unit, &job->keys, next, job->key_bytes);
-        }
-        score_tile(unit, tile);
+    const int64_t end = berth_min_i64((segment + 1) * SEGMENT, unit->keys.end);
+    for (int64_t key = segment * SEGMENT; key < end; key += TILE) {
+        const key_tile* tile = tile_at(unit, key);
+        const key_tile* next = find_next(unit, key);
+        score_tile(unit, tile, next);
         for (int64_t r = 0; r < unit->count; ++r)
             unit->seen[r] = attend_tile(unit, r, tile);
-        sum_tile(unit, tile);
+        sum_tile(unit, tile, next);
     }
 }
 
@@ -468,30 +547,20 @@ static void merge_segment(attention_unit* unit, int64_t segment) {
     }
 }
 
-/// Runs unit `index` of a sequence whose units walk over all segments.
-static void whole_unit(const attention_job* job,
-                       const attention_sequence* sequence,
-                       int64_t index,
-                       uint32_t worker) {
-    // Blocks from both ends in turn: later tokens see more keys, and each worker gets its share.
-    const int64_t turn = index / job->kv_heads;
-    const int64_t blocks = row_blocks(job, sequence);
-    const int64_t block = turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2;
-    attention_unit unit;
-    unit_init(&unit, job, sequence, worker, index % job->kv_heads, block);
-    load_queries(&unit);
-    const int64_t seen_by_last = unit.visible[unit.count - 1];
-    for (int64_t segment = 0; segment * SEGMENT < seen_by_last; ++segment) {
-        attend_segment(&unit, segment);
-        merge_segment(&unit, segment);
+/// Runs a unit that walks over all segments.
+static void whole_unit(attention_unit* unit) {
+    const attention_job* job = unit->job;
+    for (int64_t segment = 0; segment * SEGMENT < unit->keys.end; ++segment) {
+        attend_segment(unit, segment);
+        merge_segment(unit, segment);
     }
-    for (int64_t r = 0; r < unit.count; ++r) {
+    for (int64_t r = 0; r < unit->count; ++r) {
         store_row(job,
-                  token_of(&unit, r),
-                  head_of(&unit, r),
-                  &unit.all_state[r],
-                  unit.all_sums + r * job->columns,
-                  unit.visible[r] > 0 && has_seen(&unit.all_state[r]));
+                  token_of(unit, r),
+                  head_of(unit, r),
+                  &unit->all_state[r],
+                  unit->all_sums + r * job->columns,
+                  unit->visible[r] > 0 && has_seen(&unit->all_state[r]));
     }
 }
 
@@ -506,20 +575,14 @@ static float* slot_at(const attention_job* job,
     return job->slots + slot * berth_attention_slot_floats(job->width);
 }
 
-static void segment_unit(const attention_job* job,
-                         const attention_sequence* sequence,
-                         int64_t index,
-                         uint32_t worker) {
-    const int64_t blocks = row_blocks(job, sequence);
-    const int64_t segment = index / (job->kv_heads * blocks);
-    attention_unit unit;
-    unit_init(&unit, job, sequence, worker, index % job->kv_heads, index / job->kv_heads % blocks);
-    load_queries(&unit);
-    attend_segment(&unit, segment);
-    for (int64_t r = 0; r < unit.count; ++r) {
-        float* to = slot_at(job, sequence, head_of(&unit, r), segment);
-        memcpy(to, unit.sums + r * job->columns, (size_t)job->columns * sizeof *to);
-        memcpy(to + job->columns, &unit.state[r], sizeof unit.state[r]);
+static void segment_unit(attention_unit* unit) {
+    const attention_job* job = unit->job;
+    const int64_t segment = unit->keys.begin / SEGMENT;
+    attend_segment(unit, segment);
+    for (int64_t r = 0; r < unit->count; ++r) {
+        float* to = slot_at(job, unit->sequence, head_of(unit, r), segment);
+        memcpy(to, unit->sums + r * job->columns, (size_t)job->columns * sizeof *to);
+        memcpy(to + job->columns, &unit->state[r], sizeof unit->state[r]);
     }
 }
 
@@ -554,27 +617,20 @@ static void merge_range(void* data, int64_t begin, int64_t end, uint32_t worker)
 
 // --- Sequences -----------------------------------------------------------------------------------
 
-/// The sequence that unit `index` belongs to: the last one that begins there or before.
-static const attention_sequence* sequence_of(const attention_job* job, int64_t index) {
-    int64_t low = 0, high = job->sequence_count; // it is in [low, high)
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        if (job->sequences[middle].first_unit <= index)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &job->sequences[low];
-}
-
 static void unit_range(void* data, int64_t begin, int64_t end, uint32_t worker) {
     const attention_job* job = data;
+    unit_task task = task_of(job, begin);
+    attention_unit unit;
     for (int64_t u = begin; u < end; ++u) {
-        const attention_sequence* sequence = sequence_of(job, u);
-        if (sequence->first_slot < 0)
-            whole_unit(job, sequence, u - sequence->first_unit, worker);
+        const bool is_last = u + 1 == end;
+        const unit_task next = is_last ? task : task_of(job, u + 1);
+        unit_init(&unit, job, &task, is_last ? NULL : &next.keys, worker);
+        load_queries(&unit);
+        if (task.keys.sequence->first_slot < 0)
+            whole_unit(&unit);
         else
-            segment_unit(job, sequence, u - sequence->first_unit, worker);
+            segment_unit(&unit);
+        task = next;
     }
 }
 

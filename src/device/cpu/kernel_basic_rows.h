@@ -82,6 +82,23 @@ typedef struct berth_attention_state {
     float total;   ///< of the powers e^(score - largest)
 } berth_attention_state;
 
+/// Rows that are asked of memory one by one while others are worked on: memory takes few requests
+/// at a time, and drops the rest.
+typedef struct berth_rows_ahead {
+    const unsigned char* rows;
+    int64_t stride_bytes; ///< from row to row
+    int64_t row_bytes;
+    int64_t count;
+} berth_rows_ahead;
+
+/// Asks for row `row`, if there are so many.
+static inline void berth_rows_ask(const berth_rows_ahead* ahead, int64_t row) {
+    if (row >= ahead->count) return;
+    const unsigned char* from = ahead->rows + row * ahead->stride_bytes;
+    for (int64_t at = 0; at < ahead->row_bytes; at += 64)
+        __builtin_prefetch(from + at);
+}
+
 typedef struct berth_basic_rows {
     // Integers: NULL for division. Bool: ADD is or, MUL is and; SUB, REMAINDER and POW are NULL
     // too.
@@ -127,12 +144,22 @@ typedef struct berth_basic_rows {
 
     /// to [depth, TILE] = `count` rows of `from`, [depth] and `stride` elements apart, transposed;
     /// columns from there to `columns`, a multiple of 16, are 0. For f32, f16 and bf16.
-    void (*transpose_tile[BERTH_BF16 + 1])(
-        float* to, int64_t columns, const void* from, int64_t stride, int64_t count, int64_t depth);
+    void (*transpose_tile[BERTH_BF16 + 1])(float* to,
+                                           int64_t columns,
+                                           const void* from,
+                                           int64_t stride,
+                                           int64_t count,
+                                           int64_t depth,
+                                           const berth_rows_ahead* ahead);
     /// to [count, pitch] = `count` rows of `from`, [width] and `stride` elements apart; 0 behind
     /// them.
-    void (*widen_tile[BERTH_BF16 + 1])(
-        float* to, int64_t pitch, const void* from, int64_t stride, int64_t count, int64_t width);
+    void (*widen_tile[BERTH_BF16 + 1])(float* to,
+                                       int64_t pitch,
+                                       const void* from,
+                                       int64_t stride,
+                                       int64_t count,
+                                       int64_t width,
+                                       const berth_rows_ahead* ahead);
     /// Turns a row's `count` scores (1 .. TILE) into powers relative to the largest score so far,
     /// and what was summed before along with them: sums [columns], a multiple of 16 wide.
     void (*attend)(

@@ -177,12 +177,14 @@ static void gather(const job* j, const uint8_t* from, int64_t stride, int64_t co
 /// returns the width.
 static int64_t pack_b(const job* j, const block* x, int64_t k0, int64_t count) {
     if (x->b.row_stride == 1 && x->columns >= VECTOR) {
+        const berth_rows_ahead nothing = {0};
         j->rows->transpose_tile[j->b.dtype](x->b_space,
                                             BLOCK_COLUMNS,
                                             element(j, &x->b, k0, 0),
                                             x->b.column_stride,
                                             x->columns,
-                                            count);
+                                            count,
+                                            &nothing);
         return BLOCK_COLUMNS;
     }
     const int64_t width = berth_ceil_div(x->columns, VECTOR) * VECTOR;
