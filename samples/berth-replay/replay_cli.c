@@ -125,7 +125,7 @@ void replay_cli_print_help(void) {
         "  --url URL            where it is, such as http://127.0.0.1:8080\n"
         "  --model NAME         of a model that it has (default: its first)\n"
         "  --concurrency N      most requests at a time (default 256, or 8 with --speed max)\n"
-        "  --api-key-file FILE  whose first line is the key to send\n"
+        "  --api-key-file FILE  whose first key is sent\n"
         "\n"
         "  --json FILE          write the report as JSON\n",
         stdout);

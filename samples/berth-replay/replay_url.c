@@ -2,6 +2,8 @@
 // Who is asked, and how, when a server serves the trace.
 #include "replay_url.h"
 
+#include "serve_keys.h"
+
 enum {
     CONCURRENCY = 256, ///< at the trace's speed, unless another is asked for
     CONCURRENCY_FAST = 8,
@@ -57,7 +59,7 @@ static berth_status load(const replay_cli* cli,
 }
 
 berth_status replay_url(const replay_cli* cli, http_load_report* out_report, llm_error* error) {
-    char key[CLIENT_MOST_KEY_BYTES];
+    serve_keys keys = {0};
     client_options options = client_options_default();
     const bool is_fast = cli->setup.replay.speed <= 0.0;
     options.url = cli->url;
@@ -65,14 +67,13 @@ berth_status replay_url(const replay_cli* cli, http_load_report* out_report, llm
     options.most_running = is_fast ? CONCURRENCY_FAST : CONCURRENCY;
     if (cli->concurrency > 0) options.most_running = cli->concurrency;
     berth_status status = BERTH_OK;
-    if (cli->key_path != NULL) {
-        options.api_key = key;
-        status = client_read_key(cli->key_path, key, error);
-    }
+    if (cli->key_path != NULL) status = serve_keys_read(cli->key_path, &keys, error);
+    if (keys.count > 0) options.api_key = keys.keys[0];
     client* server = NULL;
     if (status == BERTH_OK) status = client_create(&options, &server, error);
     if (status == BERTH_OK) status = load(cli, server, options.most_running, out_report, error);
     client_destroy(server);
+    serve_keys_fini(&keys);
     if (status == BERTH_OK && out_report->ends[CLIENT_UNREACHED] == out_report->requests)
         return llm_fail(error, BERTH_ERR_IO, "%s: %s", cli->url, out_report->first_error.text);
     return status;

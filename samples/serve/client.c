@@ -11,6 +11,7 @@
 
 enum {
     MOST_RUNNING = 65536,
+    MOST_KEY_BYTES = 4096,
     MOST_URL_BYTES = 2048,     ///< of the server's, and of a path
     MOST_REFUSAL_BYTES = 8192, ///< of a refusal's body that are kept
     GET_TURN_MS = 100,
@@ -450,14 +451,14 @@ static bool add_header(client* c, const char* line) {
 }
 
 static berth_status make_headers(client* c, llm_error* error) {
-    char key[CLIENT_MOST_KEY_BYTES + 32];
+    char key[MOST_KEY_BYTES + 32];
     const char* given = c->options.api_key;
-    if (given != NULL && strlen(given) >= CLIENT_MOST_KEY_BYTES)
+    if (given != NULL && strlen(given) > MOST_KEY_BYTES)
         return llm_fail(error,
                         BERTH_ERR_INVALID_ARGUMENT,
                         "the API key has %zu bytes, and at most %d can be used",
                         strlen(given),
-                        CLIENT_MOST_KEY_BYTES - 1);
+                        MOST_KEY_BYTES);
     snprintf(key, sizeof key, "Authorization: Bearer %s", given == NULL ? "" : given);
     // without "Expect" a body goes out at once
     if (add_header(c, "Content-Type: application/json") && add_header(c, "Expect:") &&

@@ -8,8 +8,6 @@
 
 #include "client_answer.h"
 
-enum { CLIENT_MOST_KEY_BYTES = 4096 }; ///< of an API key, its end included
-
 /// How a client reaches its server.
 typedef struct client_options {
     const char* url;            ///< "http://HOST:PORT", a path or "/v1" behind it; borrowed
@@ -111,10 +109,5 @@ BERTH_NODISCARD berth_status client_get(client* self,
                                         const char* path,
                                         llm_bytes* out_body,
                                         llm_error* error);
-
-/// Reads an API key, the first line of the file at `path`, into `out_key` [CLIENT_MOST_KEY_BYTES].
-/// Errors: BERTH_ERR_IO; BERTH_ERR_INVALID_ARGUMENT for a key that is empty, too long, or has other
-///         than printable ASCII in it.
-BERTH_NODISCARD berth_status client_read_key(const char* path, char* out_key, llm_error* error);
 
 #endif // BERTH_SAMPLES_SERVE_CLIENT_H

@@ -525,7 +525,7 @@ static void options_that_cannot_be_are_named(void** state) {
     assert_refused(options, "at most 2147483647");
     options = client_options_default();
     options.url = "http://localhost";
-    static char key[CLIENT_MOST_KEY_BYTES + 1];
+    static char key[4098];
     memset(key, 'k', sizeof key - 1);
     options.api_key = key;
     assert_refused(options, "API key");
@@ -547,43 +547,6 @@ static void text_that_is_no_utf8_is_not_asked(void** state) {
     ask = (client_ask){.max_tokens = 1}; // an empty prompt is the server's to refuse
     assert_int_equal(client_ask_write(&ask, &body, &error), BERTH_OK);
     llm_bytes_fini(&body);
-}
-
-static void write_file(const char* path, const char* text, size_t size) {
-    FILE* file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void a_key_is_the_first_line_of_its_file(void** state) {
-    (void)state;
-    char path[] = "/tmp/berth-key-XXXXXX";
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    llm_error error;
-    char key[CLIENT_MOST_KEY_BYTES];
-    write_file(path, "sk-1\r\nmore\n", 11);
-    assert_int_equal(client_read_key(path, key, &error), BERTH_OK);
-    assert_string_equal(key, "sk-1");
-    write_file(path, "sk-2", 4);
-    assert_int_equal(client_read_key(path, key, &error), BERTH_OK);
-    assert_string_equal(key, "sk-2");
-    static const char* const wrong[] = {"", "\nsk\n", "s k\n", "s\tk", "s\xc3\xa9"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        write_file(path, wrong[i], strlen(wrong[i]));
-        assert_int_equal(client_read_key(path, key, &error), BERTH_ERR_INVALID_ARGUMENT);
-        assert_mentions(&error, path);
-        assert_int_equal(key[0], '\0');
-    }
-    static char text[CLIENT_MOST_KEY_BYTES];
-    memset(text, 'k', sizeof text);
-    write_file(path, text, sizeof text);
-    assert_int_equal(client_read_key(path, key, &error), BERTH_ERR_INVALID_ARGUMENT);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(client_read_key(path, key, &error), BERTH_ERR_IO);
-    assert_int_equal(client_read_key("/tmp", key, &error), BERTH_ERR_IO);
 }
 
 static void every_allocation_may_fail(void** state) {
@@ -643,7 +606,6 @@ int main(void) {
         cmocka_unit_test(the_first_model_is_found),
         cmocka_unit_test(options_that_cannot_be_are_named),
         cmocka_unit_test(text_that_is_no_utf8_is_not_asked),
-        cmocka_unit_test(a_key_is_the_first_line_of_its_file),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
