@@ -39,7 +39,7 @@ class Server:
             return json.load(answer)
 
     def stop(self):
-        """Ends the server as an operator does; returns its exit status."""
+        """Ends the server as an operator does; it has to end well."""
         self.process.terminate()
         try:
             status = self.process.wait(PATIENCE)
@@ -48,7 +48,8 @@ class Server:
             status = self.process.wait()
         self.reader.join()
         self.process.stdout.close()
-        return status
+        if status != 0:
+            raise RuntimeError(f"the server ended with {status}")
 
 
 def skip(reason):
