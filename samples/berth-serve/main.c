@@ -245,6 +245,7 @@ int main(int argc, char** argv) {
     // for all threads: the main one alone takes them
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    api_init();
     llm_error error;
     berth_status status = start(&s, &error);
     if (status == BERTH_OK) {

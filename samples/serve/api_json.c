@@ -25,7 +25,7 @@ static void* allocate(size_t bytes) {
     return block;
 }
 
-void api_json_init(void) { json_set_alloc_funcs(allocate, llm_free); }
+void api_init(void) { json_set_alloc_funcs(allocate, llm_free); }
 
 bool api_json_fail_memory(api_error* error) {
     return api_fail(error, API_ERROR_OUT_OF_MEMORY, NULL, "no memory for the request");

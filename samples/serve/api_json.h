@@ -7,15 +7,10 @@
 
 #include <jansson.h>
 
-/// Has the JSON library get its memory from llm_alloc(), and api_json_load() know when there was
-/// none: by itself the library takes that for a damaged string, or leaves out characters.
-/// Threads: call it while no other thread uses the library; once is enough.
-void api_json_init(void);
-
 /// Reads a body, which must be an object. NUL is a character like any other.
 /// Ownership: the caller gives the result to json_decref().
 /// Errors:    NULL and `error`: INVALID for what is no JSON, nests too deep, has too many values or
-///            a member twice; OUT_OF_MEMORY.
+///            a member twice; OUT_OF_MEMORY, after api_init().
 json_t* api_json_load(llm_str body, api_error* error);
 
 /// Reads a whole number from `low` to `high`, also one written as 3.0. `value` is a member called

@@ -22,6 +22,11 @@ enum {
     API_COMPLETION_TOKENS = 16, ///< of an answer to a completion that says nothing
 };
 
+/// Has the JSON library get its memory from llm_alloc(), and all that reads bodies know when there
+/// was none: by itself the library takes that for a damaged string, or leaves out characters.
+/// Threads: call it while no other thread uses the library; once is enough.
+void api_init(void);
+
 /// The endpoints whose requests make answers.
 typedef enum api_endpoint {
     API_CHAT,       ///< /v1/chat/completions

@@ -7,10 +7,11 @@
 #include "llm/vocab_kit.h"
 
 #include "api_json.h"
+#include "api_request.h"
 
 /// Starts watching the allocations of the JSON library as well; number `fail_at` from here fails.
 static inline void watch_json_begin(alloc_watch* watch, uint64_t fail_at) {
-    api_json_init();
+    api_init();
     watch_begin(watch, fail_at);
 }
 
