@@ -88,6 +88,10 @@ berth_register_test(soak/pool unit)
 # A fiftieth of what ./dev soak kv does.
 add_test(NAME soak/kv COMMAND soak-kv --count 4 --seed 31)
 berth_register_test(soak/kv unit)
+# Two waves; ./dev soak serve runs some hundred.
+add_dependencies(soak-serve berth-serve)
+add_test(NAME soak/serve COMMAND soak-serve --count 2 --seed 7)
+berth_register_test(soak/serve unit)
 
 file(GLOB berth_fuzz_sources CONFIGURE_DEPENDS "${berth_tests_dir}/fuzz/fuzz_*.c")
 foreach(source IN LISTS berth_fuzz_sources)

@@ -95,7 +95,8 @@ static llm_str message_of(const json_t* error) {
 
 static berth_status parse(llm_str json, json_t** out, llm_error* error) {
     json_error_t why;
-    *out = json_loadb(json.data == NULL ? "" : json.data, json.size, 0, &why);
+    // a model may say the character of number 0
+    *out = json_loadb(json.data == NULL ? "" : json.data, json.size, JSON_ALLOW_NUL, &why);
     if (json_is_object(*out)) return BERTH_OK;
     const bool is_short = *out == NULL && json_error_code(&why) == json_error_out_of_memory;
     const char* reason = *out == NULL ? why.text : "no object";

@@ -11,8 +11,11 @@
 
 /// The budget unless something else is asked for.
 #define DEFAULT_BYTES (UINT64_C(4) << 30)
-/// Tables of Berth and of the server that grow with use, stacks, and what allocators keep.
+/// Tables of Berth and of the server that grow with use, stacks, what allocators keep, and pages of
+/// the program itself.
 #define TABLES_BYTES (UINT64_C(24) << 20)
+/// What is learned and planned of the two kinds of steps, as BERTH_PLAN_CACHE_BYTES begins with.
+#define PLANS_BYTES (UINT64_C(2) * 16 << 20)
 /// The least that is worth beginning with.
 #define LEAST_DEVICE_BYTES (UINT64_C(8) << 20)
 
@@ -80,7 +83,7 @@ static berth_status divide(const serve_setup_options* o, serve_setup* s, llm_err
     b->weights_bytes = llm_gguf_bytes(s->gguf).size;
     uint64_t used = anonymous_bytes();
     if (s->random_file != NULL) used -= used < b->weights_bytes ? used : b->weights_bytes;
-    b->host_bytes = used + o->bounded_bytes + TABLES_BYTES;
+    b->host_bytes = used + o->bounded_bytes + TABLES_BYTES + PLANS_BYTES;
     uint64_t taken = b->weights_bytes + b->host_bytes;
     b->device_bytes = b->total_bytes > taken ? b->total_bytes - taken : 0;
     if (b->device_bytes >= LEAST_DEVICE_BYTES) return BERTH_OK;

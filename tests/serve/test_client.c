@@ -114,7 +114,7 @@ static bool answer_chat(stub* s, int fd, const stub_request* request) {
     stub_send_chunk(
         fd,
         "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":null}}]}\n\n"
-        "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n"
+        "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\\u0000!\"}}]}\n\n"
         "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n" STUB_DONE
         "data: behind the end\n\n");
     return stub_end_stream(fd);
@@ -124,7 +124,8 @@ static void a_streamed_chat_is_read(void** state) {
     (void)state;
     ended e = {0};
     assert_ends(answer_chat, CLIENT_ANSWERED, "", &e);
-    assert_string_equal(e.text, "Hi");
+    assert_int_equal(e.text_size, 4);
+    assert_memory_equal(e.text, "Hi\0!", 4);
     assert_int_equal(e.result.pieces, 1);
     assert_int_equal(e.result.usage.prompt_tokens, -1);
     assert_int_equal(e.result.usage.answer_tokens, -1);
