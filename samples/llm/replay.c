@@ -4,8 +4,8 @@
 
 #include "llm_clock.h"
 #include "replay_prompts.h"
+#include "replay_rows.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,16 +102,21 @@ static void on_end(void* user, uint64_t id, const llm_request_end* end) {
             ms_between(end->first_token_ns, end->end_ns) / (double)(end->answer_tokens - 1);
 }
 
-static uint32_t tenant_of(const replay* r, const entry* e) {
-    const llm_trace_row* row = &r->prompts.trace->rows[e->row];
-    const uint64_t number = row->session >= 0 ? (uint64_t)row->session : (uint64_t)e->row;
-    return (uint32_t)(number % r->options->tenants);
+/// What is replayed of the trace.
+static llm_replay_rows rows_of(const llm_replay_options* o) {
+    return (llm_replay_rows){.trace = o->trace,
+                             .first_row = o->first_row,
+                             .row_count = o->row_count,
+                             .divide = o->divide,
+                             .speed = o->speed,
+                             .tenants = o->tenants};
 }
 
 static berth_status submit(replay* r, entry* e, llm_error* error) {
     llm_replay_write_prompt(&r->prompts, e->row, r->prompt);
+    const llm_replay_rows rows = rows_of(r->options);
     const llm_request request = {
-        .tenant = tenant_of(r, e),
+        .tenant = llm_replay_rows_tenant(&rows, e->row),
         .prompt = r->prompt,
         .prompt_count = llm_replay_prompt_tokens(&r->prompts, e->row),
         .max_tokens = llm_replay_answer_tokens(&r->prompts, e->row),
@@ -262,56 +267,20 @@ static berth_status run(replay* r, llm_error* error) {
 
 // ---- Before and after.
 
-static int by_arrival(const void* a, const void* b) {
-    const entry* left = a;
-    const entry* right = b;
-    if (left->arrival_ns != right->arrival_ns) return left->arrival_ns < right->arrival_ns ? -1 : 1;
-    return (left->row > right->row) - (left->row < right->row);
-}
-
-/// Says when each request comes, and puts them in that order.
-static void place_requests(replay* r) {
-    const llm_replay_options* o = r->options;
-    const llm_trace_row* rows = o->trace->rows + o->first_row;
-    double first_ms = rows[0].arrival_ms;
-    for (size_t i = 0; i < o->row_count; i++)
-        first_ms = fmin(first_ms, rows[i].arrival_ms);
-    for (size_t i = 0; i < o->row_count; i++) {
-        entry* e = &r->entries[i];
-        *e = (entry){.replay = r,
-                     .row = o->first_row + i,
-                     .queue_ms = -1.0,
-                     .first_ms = -1.0,
-                     .token_ms = -1.0};
-        if (!goes_fast(r))
-            e->arrival_ns =
-                1 + (uint64_t)fmin((rows[i].arrival_ms - first_ms) * 1e6 / o->speed, MOST_NS);
-    }
-    qsort(r->entries, o->row_count, sizeof *r->entries, by_arrival);
-}
-
-static berth_status check_options(const llm_replay_options* o, llm_error* error) {
-    if (o->row_count == 0 || o->first_row >= o->trace->row_count ||
-        o->row_count > o->trace->row_count - o->first_row)
-        return llm_fail(error,
-                        BERTH_ERR_INVALID_ARGUMENT,
-                        "%zu requests from number %zu on are asked for; the trace has %zu",
-                        o->row_count,
-                        o->first_row,
-                        o->trace->row_count);
-    if (o->divide < 1 || o->tenants < 1 || !(o->speed >= 0.0))
-        return llm_fail(error,
-                        BERTH_ERR_INVALID_ARGUMENT,
-                        "a divisor of %" PRId64 ", %u tenants and speed %g are asked for; there "
-                        "must be a divisor and a tenant at least",
-                        o->divide,
-                        (unsigned)o->tenants,
-                        o->speed);
-    if (o->speed > 0.0 && o->trace->rows[o->first_row].arrival_ms < 0.0)
-        return llm_fail(error,
-                        BERTH_ERR_INVALID_ARGUMENT,
-                        "the trace does not say when its requests came, so that they have no "
-                        "speed: only as fast as possible");
+/// Makes an entry for each request, in the order in which they come.
+static berth_status place_requests(replay* r, llm_error* error) {
+    const llm_replay_rows rows = rows_of(r->options);
+    llm_replay_arrival* arrivals = llm_alloc(rows.row_count, sizeof *arrivals);
+    if (arrivals == NULL) return llm_fail_memory(error, "a replay's requests");
+    llm_replay_rows_place(&rows, arrivals);
+    for (size_t i = 0; i < rows.row_count; i++)
+        r->entries[i] = (entry){.replay = r,
+                                .row = arrivals[i].row,
+                                .arrival_ns = goes_fast(r) ? 0 : 1 + arrivals[i].due_ns,
+                                .queue_ms = -1.0,
+                                .first_ms = -1.0,
+                                .token_ms = -1.0};
+    llm_free(arrivals);
     return BERTH_OK;
 }
 
@@ -327,8 +296,7 @@ static berth_status make_tables(replay* r, llm_error* error) {
     r->prompt = llm_alloc((size_t)longest, sizeof *r->prompt);
     if (r->entries == NULL || r->entry_of_id == NULL || r->prompt == NULL)
         return llm_fail_memory(error, "a replay's requests");
-    place_requests(r);
-    return BERTH_OK;
+    return place_requests(r, error);
 }
 
 static berth_status open_scheduler(replay* r, llm_error* error) {
@@ -397,7 +365,8 @@ berth_status llm_replay(const llm_model* model,
                         llm_error* error) {
     *out_report =
         (llm_replay_report){.is_simulated = options->simulates, .requests = options->row_count};
-    berth_status status = check_options(options, error);
+    const llm_replay_rows rows = rows_of(options);
+    berth_status status = llm_replay_rows_check(&rows, error);
     if (status != BERTH_OK) return status;
     replay r = {.options = options,
                 .model = model,

@@ -2,37 +2,26 @@
 // Rows of a trace in the order of their coming, and what they ask.
 #include "http_load_trace.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "http_load_words.h"
-
-/// What comes later than this comes then: 285 years.
-#define MOST_NS 9e18
-
-typedef struct arrival {
-    uint64_t due_ns;
-    size_t row;
-} arrival;
+#include "replay_rows.h"
 
 typedef struct replay {
     const http_trace_options* options;
+    llm_replay_rows rows;
     llm_replay_prompts prompts;
-    arrival* arrivals; ///< [row_count], in the order of their coming
-    uint64_t* due_ns;  ///< [row_count], of those
-    int32_t* ids;      ///< room for the longest prompt
+    llm_replay_arrival* arrivals; ///< [row_count], in the order of their coming
+    uint64_t* due_ns;             ///< [row_count], of those
+    int32_t* ids;                 ///< room for the longest prompt
     llm_bytes text;
     char tenant[32]; ///< name of the one whose request is made
 } replay;
 
 static const char* name_tenant(replay* r, size_t row) {
-    const uint32_t tenants = r->options->tenants;
-    const int64_t session = r->options->trace->rows[row].session;
-    if (tenants == 1) return NULL;
-    const uint64_t number = session >= 0 ? (uint64_t)session : (uint64_t)row;
-    snprintf(r->tenant, sizeof r->tenant, "tenant-%" PRIu64, number % tenants);
+    if (r->rows.tenants == 1) return NULL;
+    const unsigned number = llm_replay_rows_tenant(&r->rows, row);
+    snprintf(r->tenant, sizeof r->tenant, "tenant-%u", number);
     return r->tenant;
 }
 
@@ -57,56 +46,6 @@ static void on_progress(void* user, const http_load_report* report, size_t runni
     o->on_progress(o->user, report, running);
 }
 
-static int by_due(const void* a, const void* b) {
-    const arrival* left = a;
-    const arrival* right = b;
-    if (left->due_ns != right->due_ns) return left->due_ns < right->due_ns ? -1 : 1;
-    return (left->row > right->row) - (left->row < right->row);
-}
-
-/// Says when each request comes, and puts them in that order.
-static void place_requests(replay* r) {
-    const http_trace_options* o = r->options;
-    const llm_trace_row* rows = o->trace->rows + o->first_row;
-    double first_ms = rows[0].arrival_ms;
-    for (size_t i = 0; i < o->row_count; i++)
-        first_ms = fmin(first_ms, rows[i].arrival_ms);
-    for (size_t i = 0; i < o->row_count; i++) {
-        r->arrivals[i] = (arrival){.row = o->first_row + i};
-        if (o->speed > 0.0)
-            r->arrivals[i].due_ns =
-                (uint64_t)fmin((rows[i].arrival_ms - first_ms) * 1e6 / o->speed, MOST_NS);
-    }
-    qsort(r->arrivals, o->row_count, sizeof *r->arrivals, by_due);
-    for (size_t i = 0; i < o->row_count; i++)
-        r->due_ns[i] = r->arrivals[i].due_ns;
-}
-
-static berth_status check_options(const http_trace_options* o, llm_error* error) {
-    if (o->row_count == 0 || o->first_row >= o->trace->row_count ||
-        o->row_count > o->trace->row_count - o->first_row)
-        return llm_fail(error,
-                        BERTH_ERR_INVALID_ARGUMENT,
-                        "%zu requests from number %zu on are asked for; the trace has %zu",
-                        o->row_count,
-                        o->first_row,
-                        o->trace->row_count);
-    if (o->divide < 1 || o->tenants < 1 || !(o->speed >= 0.0))
-        return llm_fail(error,
-                        BERTH_ERR_INVALID_ARGUMENT,
-                        "a divisor of %" PRId64 ", %u tenants and speed %g are asked for; there "
-                        "must be a divisor and a tenant at least",
-                        o->divide,
-                        (unsigned)o->tenants,
-                        o->speed);
-    if (o->speed > 0.0 && o->trace->rows[o->first_row].arrival_ms < 0.0)
-        return llm_fail(error,
-                        BERTH_ERR_INVALID_ARGUMENT,
-                        "the trace does not say when its requests came, so that they have no "
-                        "speed: only as fast as possible");
-    return BERTH_OK;
-}
-
 static berth_status make_tables(replay* r, llm_error* error) {
     const http_trace_options* o = r->options;
     int64_t longest = 1;
@@ -119,7 +58,9 @@ static berth_status make_tables(replay* r, llm_error* error) {
     r->ids = llm_alloc((size_t)longest, sizeof *r->ids);
     if (r->arrivals == NULL || r->due_ns == NULL || r->ids == NULL)
         return llm_fail_memory(error, "a replay's requests");
-    place_requests(r);
+    llm_replay_rows_place(&r->rows, r->arrivals);
+    for (size_t i = 0; i < o->row_count; i++)
+        r->due_ns[i] = r->arrivals[i].due_ns;
     return BERTH_OK;
 }
 
@@ -127,13 +68,18 @@ berth_status http_load_trace(const http_trace_options* options,
                              http_load_report* out_report,
                              llm_error* error) {
     *out_report = (http_load_report){.requests = options->row_count};
-    berth_status status = check_options(options, error);
-    if (status != BERTH_OK) return status;
     replay r = {.options = options,
+                .rows = {.trace = options->trace,
+                         .first_row = options->first_row,
+                         .row_count = options->row_count,
+                         .divide = options->divide,
+                         .speed = options->speed,
+                         .tenants = options->tenants},
                 .prompts = {.trace = options->trace,
                             .vocab_tokens = HTTP_LOAD_WORDS,
                             .divide = options->divide}};
-    status = make_tables(&r, error);
+    berth_status status = llm_replay_rows_check(&r.rows, error);
+    if (status == BERTH_OK) status = make_tables(&r, error);
     const http_load_options load = {.client = options->client,
                                     .concurrency = options->concurrency,
                                     .count = options->row_count,
