@@ -295,19 +295,28 @@ static void answers_of_another_length_are_counted(void** state) {
 // ---- Stopping, and what goes wrong.
 
 static volatile sig_atomic_t stop;
+static pthread_t loader; ///< the thread that is told to stop
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+}
 
 static bool answer_and_stop(stub* s, int fd, const stub_request* request) {
     (void)s;
     (void)request;
-    stop = 1;
+    pthread_kill(loader, SIGUSR1);
     return stub_wait_for_close(fd);
 }
 
 static void a_load_that_is_stopped_leaves_its_requests(void** state) {
     (void)state;
     pair* p = &shared_pair;
-    begin(p, answer_and_stop, 2);
+    loader = pthread_self();
     stop = 0;
+    const struct sigaction action = {.sa_handler = on_signal};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    begin(p, answer_and_stop, 2);
     llm_request_trace trace;
     http_trace_options options = open_trace(p, blocks, &trace);
     options.stop = &stop;

@@ -44,10 +44,10 @@
 #endif
 
 enum {
-    TIMES_MORE = 10,   ///< requests at a time than there is room for
-    MEAN_TOKENS = 240, ///< of a request, about
-    MOST_CONCURRENCY = 600,
-    REQUESTS = 600,    ///< of a wave
+    TIMES_MORE = 10,                    ///< requests at a time than there is room for
+    MEAN_TOKENS = 240,                  ///< of a request, about
+    REQUESTS = IS_SANITIZED ? 80 : 600, ///< of a wave
+    MOST_CONCURRENCY = REQUESTS,
     PEERS = 24,        ///< bare sockets of a wave
     MOST_PROMPT = 256, ///< tokens, about
     SAMPLE_WORDS = 32, ///< whose tokens are counted first
