@@ -54,17 +54,6 @@ static json_t* make_chat_token(const api_reply* reply,
     return NULL;
 }
 
-static json_t* make_chat_logprobs(const api_reply* reply, const api_token_list* list) {
-    json_t* content = json_array();
-    for (size_t i = 0; i < list->count; i++) {
-        json_t* entry = make_chat_token(reply, list, &list->tokens[i]);
-        if (json_array_append_new(content, entry) == 0) continue;
-        json_decref(content);
-        return NULL;
-    }
-    return json_pack("{s:o, s:n}", "content", content, "refusal");
-}
-
 /// Adds a token to an object of alternatives. Of two that look alike the likelier came before.
 static bool add_alternative(const api_reply* reply, const api_logprob* token, json_t* object) {
     json_t* name = api_json_text(show_token(reply, token->id));
@@ -93,40 +82,74 @@ static json_t* make_alternatives(const api_reply* reply,
     return NULL;
 }
 
-static json_t* make_completion_logprobs(const api_reply* reply, const api_token_list* list) {
-    json_t* texts = json_array();
-    json_t* logprobs = json_array();
-    json_t* top = json_array();
-    json_t* offsets = json_array();
-    bool has_room = true;
-    for (size_t i = 0; i < list->count && has_room; i++) {
-        const api_token* token = &list->tokens[i];
-        json_t* text = api_json_text(show_token(reply, token->chosen.id));
-        json_t* logprob = json_real(finite_logprob(token->chosen.logprob));
-        json_t* offset = json_integer((json_int_t)token->text_offset);
-        has_room = json_array_append_new(texts, text) == 0;
-        has_room &= json_array_append_new(logprobs, logprob) == 0;
-        has_room &= json_array_append_new(top, make_alternatives(reply, list, token)) == 0;
-        has_room &= json_array_append_new(offsets, offset) == 0;
-    }
-    json_t* object = json_pack("{s:o, s:o, s:o, s:o}",
-                               "tokens",
-                               texts,
-                               "token_logprobs",
-                               logprobs,
-                               "top_logprobs",
-                               top,
-                               "text_offset",
-                               offsets);
-    if (has_room) return object;
-    json_decref(object);
-    return NULL;
+static json_t* make_token_text(const api_reply* reply,
+                               const api_token_list* list,
+                               const api_token* token) {
+    (void)list;
+    return api_json_text(show_token(reply, token->chosen.id));
 }
 
-static json_t* make_logprobs(const api_reply* reply, const api_token_list* list) {
-    if (!reply->request->wants_logprobs) return json_null();
-    if (reply->request->endpoint == API_CHAT) return make_chat_logprobs(reply, list);
-    return make_completion_logprobs(reply, list);
+static json_t* make_token_logprob(const api_reply* reply,
+                                  const api_token_list* list,
+                                  const api_token* token) {
+    (void)reply;
+    (void)list;
+    return json_real(finite_logprob(token->chosen.logprob));
+}
+
+static json_t* make_token_offset(const api_reply* reply,
+                                 const api_token_list* list,
+                                 const api_token* token) {
+    (void)reply;
+    (void)list;
+    return json_integer((json_int_t)token->text_offset);
+}
+
+static bool append_text(llm_bytes* out, const char* text) {
+    return llm_bytes_append(out, text, strlen(text), NULL) == BERTH_OK;
+}
+
+/// What a list has of each token.
+typedef json_t* (*item_maker)(const api_reply* reply,
+                              const api_token_list* list,
+                              const api_token* token);
+
+/// Appends a list token by token: all of it as values would take ten times its memory as text.
+static bool append_items(const api_reply* reply,
+                         const api_token_list* list,
+                         item_maker make,
+                         llm_bytes* out) {
+    bool has_room = append_text(out, "[");
+    for (size_t i = 0; i < list->count && has_room; i++)
+        has_room = (i == 0 || append_text(out, ",")) &&
+                   api_json_append(make(reply, list, &list->tokens[i]), out);
+    return has_room && append_text(out, "]");
+}
+
+static bool append_chat_logprobs(const api_reply* reply,
+                                 const api_token_list* list,
+                                 llm_bytes* out) {
+    return append_text(out, "{\"content\":") && append_items(reply, list, make_chat_token, out) &&
+           append_text(out, ",\"refusal\":null}");
+}
+
+static bool append_completion_logprobs(const api_reply* reply,
+                                       const api_token_list* list,
+                                       llm_bytes* out) {
+    return append_text(out, "{\"tokens\":") && append_items(reply, list, make_token_text, out) &&
+           append_text(out, ",\"token_logprobs\":") &&
+           append_items(reply, list, make_token_logprob, out) &&
+           append_text(out, ",\"top_logprobs\":") &&
+           append_items(reply, list, make_alternatives, out) &&
+           append_text(out, ",\"text_offset\":") &&
+           append_items(reply, list, make_token_offset, out) && append_text(out, "}");
+}
+
+/// Appends the log probabilities of tokens; `list` is NULL where there are none to be told.
+static bool append_logprobs(const api_reply* reply, const api_token_list* list, llm_bytes* out) {
+    if (list == NULL || !reply->request->wants_logprobs) return append_text(out, "null");
+    if (reply->request->endpoint == API_CHAT) return append_chat_logprobs(reply, list, out);
+    return append_completion_logprobs(reply, list, out);
 }
 
 static json_t* make_finish(api_finish finish) {
@@ -165,29 +188,46 @@ static json_t* make_usage(const api_usage* usage) {
                      0);
 }
 
-/// An object of a reply with its choices and its usage, which are taken over. A usage of NULL is
-/// want of memory.
-static json_t* make_object(const api_reply* reply,
-                           const char* kind,
-                           json_t* choices,
-                           json_t* usage) {
+/// Appends an object, which is taken over, without the brace that ends it: members follow.
+static bool append_open(json_t* object, llm_bytes* out) {
+    if (!api_json_append(object, out)) return false;
+    out->size--;
+    return true;
+}
+
+/// Appends the beginning of an object of a reply, up to its choices.
+static bool begin_object(const api_reply* reply, const char* kind, llm_bytes* out) {
     char fingerprint[32] = "berth-";
     strncat(fingerprint, berth_version(), sizeof fingerprint - strlen(fingerprint) - 1);
-    return json_pack("{s:s, s:s, s:I, s:o, s:s, s:o, s:o}",
-                     "id",
-                     reply->id,
-                     "object",
-                     kind,
-                     "created",
-                     (json_int_t)reply->created,
-                     "model",
-                     api_json_text(llm_str_of(reply->model_name)),
-                     "system_fingerprint",
-                     fingerprint,
-                     "choices",
-                     choices,
-                     "usage",
-                     usage);
+    json_t* head = json_pack("{s:s, s:s, s:I, s:o, s:s}",
+                             "id",
+                             reply->id,
+                             "object",
+                             kind,
+                             "created",
+                             (json_int_t)reply->created,
+                             "model",
+                             api_json_text(llm_str_of(reply->model_name)),
+                             "system_fingerprint",
+                             fingerprint);
+    return append_open(head, out) && append_text(out, ",\"choices\":[");
+}
+
+/// Appends what follows the choices: the usage, which is taken over, and the end.
+static bool end_object(json_t* usage, llm_bytes* out) {
+    const bool has_usage = append_text(out, "],\"usage\":");
+    return api_json_append(usage, out) && has_usage && append_text(out, "}");
+}
+
+/// Appends a choice: `head`, an object that is taken over, and what is the same for all.
+static bool append_choice(const api_reply* reply,
+                          json_t* head,
+                          const api_token_list* tokens,
+                          api_finish finish,
+                          llm_bytes* out) {
+    return append_open(head, out) && append_text(out, ",\"logprobs\":") &&
+           append_logprobs(reply, tokens, out) && append_text(out, ",\"finish_reason\":") &&
+           api_json_append(make_finish(finish), out) && append_text(out, "}");
 }
 
 /// The text that a whole choice has: the prompt before the answer where it is echoed.
@@ -204,34 +244,23 @@ static json_t* make_whole_text(const api_reply* reply, const api_choice* choice)
     return text;
 }
 
-static json_t* make_whole_choice(const api_reply* reply, const api_choice* choice) {
+static bool append_whole_choice(const api_reply* reply, const api_choice* choice, llm_bytes* out) {
     json_t* text = make_whole_text(reply, choice);
-    json_t* logprobs = make_logprobs(reply, &choice->tokens);
-    json_t* finish = make_finish(choice->finish);
     const json_int_t index = (json_int_t)choice->index;
+    json_t* head;
     if (reply->request->endpoint == API_COMPLETION)
-        return json_pack("{s:I, s:o, s:o, s:o}",
+        head = json_pack("{s:I, s:o}", "index", index, "text", text);
+    else
+        head = json_pack("{s:I, s:{s:s, s:o, s:n}}",
                          "index",
                          index,
-                         "text",
+                         "message",
+                         "role",
+                         "assistant",
+                         "content",
                          text,
-                         "logprobs",
-                         logprobs,
-                         "finish_reason",
-                         finish);
-    return json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, s:o}",
-                     "index",
-                     index,
-                     "message",
-                     "role",
-                     "assistant",
-                     "content",
-                     text,
-                     "refusal",
-                     "logprobs",
-                     logprobs,
-                     "finish_reason",
-                     finish);
+                         "refusal");
+    return append_choice(reply, head, &choice->tokens, choice->finish, out);
 }
 
 bool api_reply_whole(const api_reply* reply,
@@ -239,63 +268,54 @@ bool api_reply_whole(const api_reply* reply,
                      size_t choice_count,
                      const api_usage* usage,
                      llm_bytes* out) {
-    json_t* list = json_array();
-    for (size_t i = 0; i < choice_count; i++) {
-        if (json_array_append_new(list, make_whole_choice(reply, &choices[i])) == 0) continue;
-        json_decref(list);
-        return false;
-    }
-    const char* kind = reply->request->endpoint == API_CHAT ? "chat.completion" : "text_completion";
-    return api_json_append(make_object(reply, kind, list, make_usage(usage)), out);
-}
-
-static bool append_text(llm_bytes* out, const char* text) {
-    return llm_bytes_append(out, text, strlen(text), NULL) == BERTH_OK;
-}
-
-/// Appends an event that holds a value, which is taken over.
-static bool append_event(json_t* value, llm_bytes* out) {
     const size_t before = out->size;
-    const bool has_begun = append_text(out, "data: ");
-    const bool has_value = api_json_append(value, out);
-    if (has_begun && has_value && append_text(out, "\n\n")) return true;
+    const char* kind = reply->request->endpoint == API_CHAT ? "chat.completion" : "text_completion";
+    bool has_room = begin_object(reply, kind, out);
+    for (size_t i = 0; i < choice_count && has_room; i++)
+        has_room = (i == 0 || append_text(out, ",")) &&
+                   append_whole_choice(reply, &choices[i], out) &&
+                   (reply->most_bytes == 0 || out->size - before <= reply->most_bytes);
+    if (has_room && end_object(make_usage(usage), out)) return true;
     out->size = before;
     return false;
 }
 
 static bool append_end(llm_bytes* out) { return append_text(out, "data: [DONE]\n\n"); }
 
-/// Appends an event of a stream with the choices that are in the list, which is taken over.
-static bool append_chunk(const api_reply* reply,
-                         json_t* choices,
-                         const api_usage* usage,
-                         llm_bytes* out) {
+/// Appends the beginning of an event of a stream, up to its choices.
+static bool begin_chunk(const api_reply* reply, llm_bytes* out) {
     const char* kind =
         reply->request->endpoint == API_CHAT ? "chat.completion.chunk" : "text_completion";
-    json_t* used = usage == NULL ? json_null() : make_usage(usage);
-    json_t* object = make_object(reply, kind, choices, used);
-    // a client that did not ask for it does not expect the member at all
-    if (!reply->request->includes_usage) json_object_del(object, "usage");
-    return append_event(object, out);
+    return append_text(out, "data: ") && begin_object(reply, kind, out);
 }
 
-/// Appends an event with one choice, of which `delta` (of a chat) or else the text, and the log
-/// probabilities, are taken over.
-static bool append_choice(const api_reply* reply,
-                          const api_choice* choice,
-                          json_t* content,
-                          json_t* logprobs,
-                          llm_bytes* out) {
-    json_t* choices = json_pack("[{s:I, s:o, s:o, s:o}]",
-                                "index",
-                                (json_int_t)choice->index,
-                                reply->request->endpoint == API_CHAT ? "delta" : "text",
-                                content,
-                                "logprobs",
-                                logprobs,
-                                "finish_reason",
-                                make_finish(choice->finish));
-    return append_chunk(reply, choices, NULL, out);
+/// Appends the rest of an event whose usage is not its matter. A client that did not ask for it
+/// does not expect the member at all.
+static bool end_chunk(const api_reply* reply, llm_bytes* out) {
+    const bool is_ended =
+        reply->request->includes_usage ? end_object(json_null(), out) : append_text(out, "]}");
+    return is_ended && append_text(out, "\n\n");
+}
+
+/// Appends an event with one choice, of which `content`, the delta of a chat or else the text, is
+/// taken over.
+static bool append_event(const api_reply* reply,
+                         const api_choice* choice,
+                         json_t* content,
+                         llm_bytes* out) {
+    const size_t before = out->size;
+    json_t* head = json_pack("{s:I, s:o}",
+                             "index",
+                             (json_int_t)choice->index,
+                             reply->request->endpoint == API_CHAT ? "delta" : "text",
+                             content);
+    const api_token_list* tokens = choice->tokens.count == 0 ? NULL : &choice->tokens;
+    const bool has_begun = begin_chunk(reply, out);
+    if (append_choice(reply, head, tokens, choice->finish, out) && has_begun &&
+        end_chunk(reply, out))
+        return true;
+    out->size = before;
+    return false;
 }
 
 bool api_reply_begin(const api_reply* reply, size_t index, llm_bytes* out) {
@@ -310,7 +330,7 @@ bool api_reply_begin(const api_reply* reply, size_t index, llm_bytes* out) {
     } else {
         return true;
     }
-    return append_choice(reply, &choice, content, json_null(), out);
+    return append_event(reply, &choice, content, out);
 }
 
 bool api_reply_piece(const api_reply* reply, const api_choice* choice, llm_bytes* out) {
@@ -321,15 +341,15 @@ bool api_reply_piece(const api_reply* reply, const api_choice* choice, llm_bytes
         content = json_object();
     else
         content = json_pack("{s:o}", "content", api_json_text(choice->text));
-    json_t* logprobs =
-        choice->tokens.count == 0 ? json_null() : make_logprobs(reply, &choice->tokens);
-    return append_choice(reply, choice, content, logprobs, out);
+    return append_event(reply, choice, content, out);
 }
 
 bool api_reply_end(const api_reply* reply, const api_usage* usage, llm_bytes* out) {
     const size_t before = out->size;
-    if (!reply->request->includes_usage || append_chunk(reply, json_array(), usage, out))
-        if (append_end(out)) return true;
+    const bool has_usage =
+        !reply->request->includes_usage ||
+        (begin_chunk(reply, out) && end_object(make_usage(usage), out) && append_text(out, "\n\n"));
+    if (has_usage && append_end(out)) return true;
     out->size = before;
     return false;
 }

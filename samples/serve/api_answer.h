@@ -48,8 +48,9 @@ typedef struct api_reply {
     const api_request* request;
     const llm_tokenizer* tokenizer;
     const char* model_name;
-    const char* id;  ///< "chatcmpl-..." or "cmpl-..."
-    int64_t created; ///< seconds since 1970
+    const char* id;    ///< "chatcmpl-..." or "cmpl-..."
+    int64_t created;   ///< seconds since 1970
+    size_t most_bytes; ///< of a whole object; one that is longer is want of memory; 0: no limit
 } api_reply;
 
 /// One answer, or the next piece of one.
