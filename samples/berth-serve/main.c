@@ -25,6 +25,7 @@ enum {
 typedef struct server {
     serve_options options;
     serve_keys keys;
+    serve_room room;
     serve_setup setup;
     serve_engine* engine;
     serve_http* http;
@@ -53,7 +54,7 @@ static uint64_t bodies_bytes(const serve_options* o) {
     return memory / 64 > o->body_bytes ? memory / 64 : o->body_bytes;
 }
 
-/// Memory for requests that wait.
+/// Memory for requests that wait; and as much for requests and answers until clients take them.
 static uint64_t queue_bytes(const serve_options* o) {
     uint64_t memory = o->setup.memory_bytes == 0 ? serve_default_memory() : o->setup.memory_bytes;
     return memory / 64 > 1u << 20 ? memory / 64 : 1u << 20;
@@ -61,7 +62,9 @@ static uint64_t queue_bytes(const serve_options* o) {
 
 static berth_status open_model(server* s, llm_error* error) {
     serve_options* o = &s->options;
-    o->setup.bounded_bytes = bodies_bytes(o) + 2 * queue_bytes(o) + // and the requests themselves
+    s->room.most_bytes = queue_bytes(o);
+    o->setup.bounded_bytes = bodies_bytes(o) + queue_bytes(o) +
+                             2 * s->room.most_bytes + // and an answer that is being made
                              (uint64_t)o->connections * CONNECTION_BYTES;
     berth_status status = serve_setup_open(&o->setup, &s->setup, error);
     if (status != BERTH_OK) return status;
@@ -120,7 +123,8 @@ static berth_status start_http(server* s, llm_error* error) {
                    .chat = s->setup.has_chat ? &s->setup.chat : NULL,
                    .model_name = s->setup.model_name,
                    .context_tokens = context,
-                   .most_token_bytes = s->setup.most_token_bytes},
+                   .most_token_bytes = s->setup.most_token_bytes,
+                   .reply_bytes = s->room.most_bytes},
         .about = {.model_name = s->setup.model_name,
                   .created = (int64_t)time(NULL),
                   .context_tokens = context,
@@ -132,6 +136,7 @@ static berth_status start_http(server* s, llm_error* error) {
                   .slots = o->scheduler.max_running,
                   .version = berth_version()},
         .keys = &s->keys,
+        .room = &s->room,
         .body_bytes = o->body_bytes,
         .bodies_bytes = bodies_bytes(o),
         .header_bytes = HEADER_BYTES,

@@ -41,6 +41,7 @@ typedef struct api_reader {
     int64_t context_tokens;  ///< most tokens of prompt and answer
     size_t most_token_bytes; ///< bytes of the longest token, as spelled or as meant: texts that can
                              ///< not fit into the context are refused before they are tokenized
+    size_t reply_bytes;      ///< most of an answer to /tokenize or /detokenize; 0: no limit
 } api_reader;
 
 /// A request, read. All zero is an empty one.

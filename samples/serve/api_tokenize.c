@@ -36,12 +36,27 @@ static json_t* make_piece(const api_reader* reader, int32_t id) {
     return api_json_is_text(piece) ? api_json_text(piece) : api_json_bytes(piece);
 }
 
+/// Refuses an answer that is longer than the server gives.
+static bool check_reply(const api_reader* reader,
+                        size_t bytes,
+                        const char* param,
+                        api_error* error) {
+    if (reader->reply_bytes == 0 || bytes <= reader->reply_bytes) return true;
+    return api_fail(error,
+                    API_ERROR_TOO_LARGE,
+                    param,
+                    "the answer would be longer than %zu bytes, the most that this server gives",
+                    reader->reply_bytes);
+}
+
 /// Appends the tokens one by one: as values all together they would take ten times the memory.
 static bool append_tokens(const api_reader* reader,
                           const llm_tokens* tokens,
                           bool has_pieces,
-                          llm_bytes* out) {
+                          llm_bytes* out,
+                          api_error* error) {
     static const char begin[] = "{\"tokens\":[";
+    const size_t before = out->size;
     bool has_room = llm_bytes_append(out, begin, strlen(begin), NULL) == BERTH_OK;
     for (size_t i = 0; i < tokens->count && has_room; i++) {
         const int32_t id = tokens->ids[i];
@@ -50,8 +65,10 @@ static bool append_tokens(const api_reader* reader,
                             : json_integer(id);
         has_room = llm_bytes_append(out, ",", i == 0 ? 0 : 1, NULL) == BERTH_OK;
         has_room = api_json_append(value, out) && has_room;
+        if (!check_reply(reader, out->size - before, "content", error)) return false;
     }
-    return has_room && llm_bytes_append(out, "]}", 2, NULL) == BERTH_OK;
+    has_room = has_room && llm_bytes_append(out, "]}", 2, NULL) == BERTH_OK;
+    return has_room || api_json_fail_memory(error);
 }
 
 static bool tokenize(const api_reader* reader,
@@ -64,10 +81,11 @@ static bool tokenize(const api_reader* reader,
     llm_error why;
     const berth_status status =
         llm_tokenizer_encode(reader->tokenizer, asked.content, asked.flags, &tokens, &why);
-    bool is_done = status == BERTH_OK && append_tokens(reader, &tokens, asked.has_pieces, out);
+    bool is_done =
+        status == BERTH_OK && append_tokens(reader, &tokens, asked.has_pieces, out, error);
     llm_tokens_fini(&tokens);
-    if (is_done) return true;
-    if (status == BERTH_OK || status == BERTH_ERR_OUT_OF_MEMORY) return api_json_fail_memory(error);
+    if (status == BERTH_OK) return is_done;
+    if (status == BERTH_ERR_OUT_OF_MEMORY) return api_json_fail_memory(error);
     return api_fail(error, API_ERROR_INVALID, "content", "%s", why.text);
 }
 
@@ -79,7 +97,9 @@ static bool detokenize(const api_reader* reader,
     if (!json_is_array(list)) return api_json_refuse(list, "tokens", "a list of token ids", error);
     llm_tokens tokens = {0};
     llm_bytes text = {0};
-    bool is_done = api_ids_read(reader, list, "tokens", &tokens, error);
+    bool is_done =
+        check_reply(reader, json_array_size(list) * reader->most_token_bytes, "tokens", error) &&
+        api_ids_read(reader, list, "tokens", &tokens, error);
     if (is_done) {
         is_done = llm_tokenizer_decode(reader->tokenizer, tokens.ids, tokens.count, &text, NULL) ==
                   BERTH_OK;

@@ -6,7 +6,16 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { BLOCK_BYTES = 8192 }; ///< most of a stream that is handed to the library at once
+enum {
+    BLOCK_BYTES = 8192, ///< of a stream that are rendered, and handed to the library, at once
+    EVENT_TOKENS = 64,  ///< most of an event with log probabilities
+};
+
+/// A reply that would fill the room for all of them is none.
+static size_t most_reply_bytes(const serve_exchange* x) {
+    const serve_room* room = x->http->options.room;
+    return room == NULL ? 0 : room->most_bytes;
+}
 
 static api_reply reply_of(const serve_exchange* x) {
     const api_reader* reader = &x->http->options.reader;
@@ -14,7 +23,8 @@ static api_reply reply_of(const serve_exchange* x) {
                        .tokenizer = reader->tokenizer,
                        .model_name = reader->model_name,
                        .id = x->job->id,
-                       .created = x->job->created};
+                       .created = x->job->created,
+                       .most_bytes = most_reply_bytes(x)};
 }
 
 // ---- Waiting for the engine.
@@ -73,30 +83,78 @@ static enum MHD_Result reply_whole(serve_exchange* x) {
 
 // ---- A stream.
 
+/// What of an answer comes next.
+typedef struct portion {
+    size_t tokens;     ///< to which
+    size_t text_bytes; ///< to which
+    bool ends;
+} portion;
+
+/// Finds as much as fits into an event. Tokens whose text is held back wait with it.
+static portion find_portion(const serve_choice* c, const serve_cursor* at) {
+    portion next = {at->tokens, at->text_bytes, c->has_ended};
+    const size_t most = at->tokens + EVENT_TOKENS;
+    const bool is_cut = most < c->token_count;
+    for (size_t i = at->tokens; i < c->token_count && i < most; i++) {
+        if (!c->has_ended && c->tokens[i].text_end <= next.text_bytes) continue;
+        next.tokens = i + 1;
+        next.text_bytes = c->tokens[i].text_end;
+    }
+    if (!is_cut) {
+        next.text_bytes = c->text.ready_bytes;
+    } else {
+        next.ends = false;
+        if (next.tokens == at->tokens) next.tokens = most; // none of which shows
+    }
+    return next;
+}
+
 /// Renders what is new of one answer.
 static bool render_choice(serve_exchange* x, const api_reply* reply, size_t index) {
     const serve_choice* c = &x->job->choices[index];
     serve_cursor* at = &x->cursors[index];
     if (!at->has_begun && !api_reply_begin(reply, index, &x->out)) return false;
     at->has_begun = true;
-    bool ends = c->has_ended && !at->has_ended;
-    // tokens whose text is held back wait with it
-    size_t tokens = at->tokens;
-    while (tokens < c->token_count && (ends || c->tokens[tokens].text_end > at->text_bytes))
-        tokens++;
-    bool is_new = c->text.ready_bytes > at->text_bytes || tokens > at->tokens;
-    if (!is_new && !ends) return true;
-    api_choice piece = {.index = index, .finish = ends ? c->finish : API_FINISH_NONE};
-    if (c->text.ready_bytes > at->text_bytes)
+    const portion next = find_portion(c, at);
+    if (next.text_bytes == at->text_bytes && next.tokens == at->tokens && !next.ends) return true;
+    api_choice piece = {.index = index, .finish = next.ends ? c->finish : API_FINISH_NONE};
+    if (next.text_bytes > at->text_bytes)
         piece.text =
-            (llm_str){c->text.text.data + at->text_bytes, c->text.ready_bytes - at->text_bytes};
-    if (tokens > at->tokens)
-        piece.tokens = (api_token_list){c->tokens + at->tokens, tokens - at->tokens, c->top};
+            (llm_str){c->text.text.data + at->text_bytes, next.text_bytes - at->text_bytes};
+    if (next.tokens > at->tokens)
+        piece.tokens = (api_token_list){c->tokens + at->tokens, next.tokens - at->tokens, c->top};
     if (!api_reply_piece(reply, &piece, &x->out)) return false;
-    at->text_bytes = c->text.ready_bytes;
-    at->tokens = tokens;
-    at->has_ended = ends;
+    at->text_bytes = next.text_bytes;
+    at->tokens = next.tokens;
+    at->has_ended = next.ends;
     return true;
+}
+
+/// Renders what is new of the answers, about a block of it: a client that was slow finds the rest
+/// the next time. `*out_all` says that all of them have ended.
+static bool render_choices(serve_exchange* x, const api_reply* reply, bool* out_all) {
+    const serve_job* job = x->job;
+    *out_all = true;
+    for (size_t i = 0; i < job->choice_count; i++) {
+        while (!x->cursors[i].has_ended && x->out.size < BLOCK_BYTES) {
+            const size_t before = x->out.size;
+            if (!render_choice(x, reply, i)) return false;
+            if (x->out.size == before) break;
+        }
+        *out_all &= x->cursors[i].has_ended;
+    }
+    return true;
+}
+
+/// Ends a stream for which there is no room, before what was rendered of it.
+static bool break_stream(serve_exchange* x) {
+    api_error error;
+    api_fail(&error,
+             API_ERROR_OVERLOADED,
+             NULL,
+             "clients have not taken their answers yet, and there is no room for more of them");
+    x->out.size = 0;
+    return x->has_finished = api_reply_break(&error, &x->out);
 }
 
 /// Renders what is new of the job, and its end. False if memory is short.
@@ -104,20 +162,15 @@ static bool render(serve_exchange* x) {
     static const char ping[] = ": still here\n\n";
     const serve_job* job = x->job;
     api_reply reply = reply_of(x);
-    bool is_rendered = true;
-    if (job->has_ended && job->error.kind != API_ERROR_NONE) {
-        is_rendered = api_reply_break(&job->error, &x->out);
-        x->has_finished = is_rendered;
-        return is_rendered;
-    }
-    for (size_t i = 0; i < job->choice_count && is_rendered; i++)
-        if (!x->cursors[i].has_ended) is_rendered = render_choice(x, &reply, i);
-    if (is_rendered && job->has_ended) {
-        is_rendered = api_reply_end(&reply, &job->usage, &x->out);
-        x->has_finished = is_rendered;
-    }
+    if (job->has_ended && job->error.kind != API_ERROR_NONE)
+        return x->has_finished = api_reply_break(&job->error, &x->out);
+    bool is_all;
+    bool is_rendered = render_choices(x, &reply, &is_all);
+    if (is_rendered && is_all && job->has_ended)
+        is_rendered = x->has_finished = api_reply_end(&reply, &job->usage, &x->out);
     if (is_rendered && x->out.size == 0 && atomic_exchange(&x->wants_ping, false))
         is_rendered = llm_bytes_append(&x->out, ping, sizeof ping - 1, NULL) == BERTH_OK;
+    if (is_rendered && !serve_hold(x, x->out.capacity)) return break_stream(x);
     return is_rendered;
 }
 
@@ -186,6 +239,14 @@ static bool submit(serve_exchange* x, api_error* error) {
     }
     api_request_fini(&request);
     if (!is_read) return false;
+    if (!serve_job_hold(x->job, x->http->options.room)) {
+        serve_job_release(x->job);
+        x->job = NULL;
+        return api_fail(error,
+                        API_ERROR_OVERLOADED,
+                        NULL,
+                        "the server holds as many requests and answers as it has memory for");
+    }
     atomic_store(&x->last_write_ns, llm_now_ns());
     set_watched(x, x);
     serve_engine_submit(x->http->options.engine, x->job);

@@ -18,6 +18,7 @@ enum {
     BACKLOG = 1024,
     PING_SECONDS = 15, ///< without anything sent on a stream: something that means nothing is
     SKIP_FACTOR = 8,   ///< bodies that are too large are read so far, so that the answer is seen
+    FEW_BYTES = 4096,  ///< of an answer that any connection may have
     ROOM_STEP = 4096,  ///< by which a connection's memory grows
 };
 
@@ -162,6 +163,7 @@ static void on_completed(void* self,
     serve_body_fini(x);
     llm_bytes_fini(&x->out);
     llm_free(x->cursors);
+    serve_room_give(http->options.room, x->held_bytes);
     set_deadline(x, llm_now_ns() + seconds_ns(http->options.request_seconds));
     atomic_fetch_sub(&http->open_count, 1);
     llm_free(x);
@@ -181,6 +183,44 @@ static uint64_t announced_bytes(struct MHD_Connection* connection) {
     const char* text =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     return text == NULL ? 0 : strtoull(text, NULL, 10);
+}
+
+/// What says how long a body is.
+typedef struct framing {
+    unsigned lengths;
+    unsigned codings;
+    bool is_strange; ///< a coding that is not known
+} framing;
+
+static enum MHD_Result note_framing(void* self,
+                                    enum MHD_ValueKind kind,
+                                    const char* name,
+                                    const char* value) {
+    (void)kind;
+    framing* f = self;
+    if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) f->lengths++;
+    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        f->codings++;
+        f->is_strange |= value == NULL || strcasecmp(value, "chunked") != 0;
+    }
+    return MHD_YES;
+}
+
+/// Refuses a body whose end could be looked for in two ways: a proxy in between might choose the
+/// other one, and take for a part of the body what this server would take for the next request.
+static bool check_framing(serve_exchange* x) {
+    framing f = {0};
+    (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, note_framing, &f);
+    if (f.lengths + f.codings <= 1 && !f.is_strange) return true;
+    x->closes = true;
+    return api_fail(&x->error,
+                    API_ERROR_INVALID,
+                    NULL,
+                    "a body needs one Content-Length, or else the Transfer-Encoding chunked; there "
+                    "are %u and %u%s",
+                    f.lengths,
+                    f.codings,
+                    f.is_strange ? ", of another kind" : "");
 }
 
 static bool check_body(serve_exchange* x) {
@@ -205,6 +245,7 @@ static bool check_body(serve_exchange* x) {
 /// Finds the endpoint, and whether the request may be read at all.
 static bool check_head(serve_exchange* x, const char* path, const char* method) {
     bool has_other = false;
+    if (!check_framing(x)) return false;
     const char* header =
         MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     x->route = serve_route_find(path, method, &has_other);
@@ -227,13 +268,22 @@ static bool check_head(serve_exchange* x, const char* path, const char* method) 
     return check_body(x);
 }
 
+/// The path of a target that names the server as well, as proxies are sent it.
+static const char* path_of(const char* target) {
+    static const char scheme[] = "http://";
+    if (strncasecmp(target, scheme, sizeof scheme - 1) != 0) return target;
+    const char* slash = strchr(target + sizeof scheme - 1, '/');
+    return slash == NULL ? "/" : slash;
+}
+
 /// Begins a request whose headers are there. One that is refused for them is answered at once, and
 /// its connection closed, unless its body is short enough to be read.
 static enum MHD_Result begin(serve_http* http,
                              struct MHD_Connection* connection,
-                             const char* path,
+                             const char* target,
                              const char* method,
                              void** context) {
+    const char* path = path_of(target);
     serve_exchange* x = llm_alloc_zeroed(1, sizeof *x);
     if (x == NULL) return MHD_NO;
     const union MHD_ConnectionInfo* info =
@@ -248,7 +298,7 @@ static enum MHD_Result begin(serve_http* http,
     atomic_fetch_add(&http->open_count, 1);
     if (check_head(x, path, method)) return MHD_YES;
     uint64_t bytes = announced_bytes(connection);
-    if (bytes <= SKIP_FACTOR * (uint64_t)http->options.body_bytes) return MHD_YES;
+    if (!x->closes && bytes <= SKIP_FACTOR * (uint64_t)http->options.body_bytes) return MHD_YES;
     return serve_reply_error(x, &x->error);
 }
 
@@ -332,7 +382,7 @@ static void add_headers(const serve_exchange* x,
     if (x->status == MHD_HTTP_METHOD_NOT_ALLOWED)
         (void)MHD_add_response_header(
             response, MHD_HTTP_HEADER_ALLOW, serve_route_methods(x->path));
-    if (atomic_load(&x->http->is_draining))
+    if (x->closes || atomic_load(&x->http->is_draining))
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
@@ -348,10 +398,29 @@ enum MHD_Result serve_queue(serve_exchange* x,
     return result;
 }
 
+bool serve_hold(serve_exchange* x, size_t bytes) {
+    if (bytes <= x->held_bytes) return true;
+    if (!serve_room_take(x->http->options.room, bytes - x->held_bytes)) return false;
+    x->held_bytes = bytes;
+    return true;
+}
+
+static enum MHD_Result refuse_reply(serve_exchange* x, llm_bytes* body) {
+    llm_bytes_fini(body);
+    api_error error;
+    api_fail(&error,
+             API_ERROR_OVERLOADED,
+             NULL,
+             "clients have not taken their answers yet, and there is no room for more of them");
+    return serve_reply_error(x, &error);
+}
+
 enum MHD_Result serve_reply(serve_exchange* x,
                             unsigned status,
                             const char* media_type,
                             llm_bytes* body) {
+    // for a few words, such as what is wrong, there is always room
+    if (body->size > FEW_BYTES && !serve_hold(x, body->capacity)) return refuse_reply(x, body);
     struct MHD_Response* response =
         MHD_create_response_from_buffer_with_free_callback(body->size, body->data, free_body);
     if (response == NULL) llm_bytes_fini(body);
@@ -430,6 +499,13 @@ static void ignore_log(void* self, const char* format, va_list arguments) {
     (void)arguments;
 }
 
+/// Undoes what is written as %XX, but for a NUL, which would hide the rest.
+static size_t unescape(void* self, struct MHD_Connection* connection, char* text) {
+    (void)self;
+    (void)connection;
+    return strstr(text, "%00") != NULL ? strlen(text) : MHD_http_unescape(text);
+}
+
 static berth_status start(serve_http* http, int fd, llm_error* error) {
     const serve_http_options* o = &http->options;
     http->port = port_of(fd);
@@ -442,6 +518,9 @@ static berth_status start(serve_http* http, int fd, llm_error* error) {
                                     http,
                                     MHD_OPTION_EXTERNAL_LOGGER,
                                     ignore_log,
+                                    NULL,
+                                    MHD_OPTION_UNESCAPE_CALLBACK,
+                                    unescape,
                                     NULL,
                                     MHD_OPTION_LISTEN_SOCKET,
                                     fd,

@@ -3,7 +3,7 @@
 //
 //   SH1: a connection waits for at most one job, and a job whose connection ends is left.
 //   SH2: what clients can make the server hold is bounded: connections, headers, bodies of each and
-//        of all, requests that wait.
+//        of all, requests that wait, answers that are not taken.
 //   SH3: a connection that has not sent its request in time is closed.
 #ifndef BERTH_SAMPLES_SERVE_SERVE_HTTP_H
 #define BERTH_SAMPLES_SERVE_SERVE_HTTP_H
@@ -26,6 +26,7 @@ typedef struct serve_http_options {
     api_reader reader;
     api_about about;
     const serve_keys* keys;
+    serve_room* room;         ///< for requests and answers until they are taken; NULL: no bound
     size_t body_bytes;        ///< most of a request's body
     size_t bodies_bytes;      ///< most of all bodies that are being received
     unsigned header_bytes;    ///< most of a request's line and headers, about

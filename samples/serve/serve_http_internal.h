@@ -46,18 +46,20 @@ typedef struct serve_exchange {
     serve_connection* peer;
     const struct serve_route* route;
     const char* method; ///< for the log: the library's, until the request ends
-    char path[64];      ///< for the log, cut
+    char path[256];     ///< cut
     uint64_t begin_ns;
     unsigned status; ///< of the answer; 0: none yet
     uint32_t key;    ///< number of the API key
     llm_bytes body;
     size_t counted_bytes; ///< of the body in bodies_bytes
+    size_t held_bytes;    ///< of the room, by its answer
     size_t skipped_bytes; ///< of a body that is too large
     api_error error;      ///< found before the body was read
     serve_job* job;
     serve_cursor* cursors; ///< [job->choice_count] of a stream
     llm_bytes out;         ///< of a stream, rendered
     size_t out_at;         ///< of it, that is sent
+    bool closes;           ///< nothing more is read from its connection
     bool is_streaming;
     bool has_finished;      ///< all of a stream is rendered
     atomic_bool wants_ping; ///< any thread: something is to be sent to see whether it is taken
@@ -90,6 +92,10 @@ enum MHD_Result serve_queue(serve_exchange* exchange,
                             unsigned status,
                             const char* media_type,
                             struct MHD_Response* response);
+
+/// Counts an answer's memory, `bytes` of it in all so far, in the server's room for what it holds.
+/// False if there is none left.
+bool serve_hold(serve_exchange* exchange, size_t bytes);
 
 /// Answers with `body` (taken over, and empty afterwards) of a media type.
 enum MHD_Result serve_reply(serve_exchange* exchange,

@@ -53,6 +53,28 @@ serve_job* serve_job_create(const llm_tokenizer* tokenizer, api_request* request
     return job;
 }
 
+/// Memory of a job before it is answered.
+static size_t request_bytes(const serve_job* job) {
+    const api_request* r = &job->request;
+    size_t bytes = sizeof *job + job->choice_count * sizeof *job->choices + r->user.capacity;
+    bytes += r->sampling.logit_bias_count * sizeof *r->logit_bias;
+    for (size_t i = 0; i < r->prompt_count; i++)
+        bytes += sizeof *r->prompts + r->prompts[i].capacity * sizeof *r->prompts[i].ids;
+    for (size_t i = 0; r->prompt_texts != NULL && i < r->prompt_count; i++)
+        bytes += sizeof *r->prompt_texts + r->prompt_texts[i].capacity;
+    for (size_t i = 0; i < r->stop_count; i++)
+        bytes += sizeof *r->stops + r->stops[i].capacity;
+    return bytes;
+}
+
+bool serve_job_hold(serve_job* job, serve_room* room) {
+    size_t bytes = request_bytes(job);
+    if (!serve_room_take(room, bytes)) return false;
+    job->room = room;
+    job->held_bytes = bytes;
+    return true;
+}
+
 serve_job* serve_job_retain(serve_job* job) {
     atomic_fetch_add_explicit(&job->references, 1, memory_order_relaxed);
     return job;
@@ -67,6 +89,7 @@ void serve_job_release(serve_job* job) {
         llm_free(job->choices[i].top);
     }
     api_request_fini(&job->request);
+    serve_room_give(job->room, job->held_bytes);
     pthread_mutex_destroy(&job->lock);
     llm_free(job);
 }
@@ -137,12 +160,30 @@ static bool push_logprobs(serve_choice* choice, const llm_answer_token* token, s
     return true;
 }
 
+/// Memory of an answer.
+static size_t answer_bytes(const serve_choice* choice) {
+    return choice->text.text.capacity + choice->token_capacity * sizeof *choice->tokens +
+           choice->top_capacity * sizeof *choice->top;
+}
+
+/// Adds a token to the answer's text and lists. False if there is no memory for it.
+static bool keep_token(serve_choice* choice, const llm_answer_token* token) {
+    serve_job* job = choice->job;
+    const size_t before = answer_bytes(choice);
+    const size_t text_offset = choice->text.characters;
+    if (answer_text_push(&choice->text, token->id, NULL) != BERTH_OK) return false;
+    if (job->request.wants_logprobs && !push_logprobs(choice, token, text_offset)) return false;
+    const size_t grown = answer_bytes(choice) - before;
+    if (grown == 0) return true;
+    if (!serve_room_take(job->room, grown)) return false;
+    job->held_bytes += grown;
+    return true;
+}
+
 bool serve_choice_push(serve_choice* choice, const llm_answer_token* token) {
     serve_job* job = choice->job;
     pthread_mutex_lock(&job->lock);
-    size_t text_offset = choice->text.characters;
-    bool is_kept = answer_text_push(&choice->text, token->id, NULL) == BERTH_OK &&
-                   (!job->request.wants_logprobs || push_logprobs(choice, token, text_offset));
+    bool is_kept = keep_token(choice, token);
     job->usage.answer_tokens++;
     if (!is_kept) {
         api_error error;

@@ -12,6 +12,7 @@
 #include "answer_text.h"
 #include "api_answer.h"
 #include "scheduler.h"
+#include "serve_room.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,6 +47,7 @@ typedef struct serve_job {
     int64_t created;   ///< seconds since 1970
     uint64_t begin_ns; ///< when it came, by the monotonic clock
     size_t choice_count;
+    serve_room* room; ///< in which its memory is counted; NULL: nowhere
     // The engine's thread only:
     struct serve_engine* engine;
     struct serve_job* next;
@@ -60,6 +62,7 @@ typedef struct serve_job {
     api_error error;  ///< of a job that has ended without its answers
     api_usage usage;
     size_t open_choices;
+    size_t held_bytes;        ///< of the room
     void (*wake)(void* user); ///< NULL: nobody waits
     void* wake_user;
     serve_choice choices[]; ///< [choice_count], those of a prompt one behind the other
@@ -69,6 +72,11 @@ typedef struct serve_job {
 /// Ownership: one reference, the caller's.
 /// Errors:    NULL for want of memory; `*request` is as before.
 serve_job* serve_job_create(const llm_tokenizer* tokenizer, api_request* request);
+
+/// Counts the job's memory in a room, which outlives it, from now on; an answer for which there is
+/// none left fails. To be called before the job is submitted.
+/// Errors:    false if there is no room for the request itself; then nothing is counted.
+bool serve_job_hold(serve_job* job, serve_room* room);
 
 /// One more reference.
 serve_job* serve_job_retain(serve_job* job);

@@ -19,6 +19,7 @@
 typedef struct server_kit {
     serve_setup setup;
     serve_keys keys;
+    serve_room room;
     serve_engine_options engine_options;
     serve_http_options http_options;
     serve_engine* engine;
@@ -27,7 +28,7 @@ typedef struct server_kit {
 
 /// Prepares a server of 512 tokens of context within `memory_bytes`.
 static inline void kit_prepare(server_kit* kit, uint64_t memory_bytes) {
-    *kit = (server_kit){0};
+    *kit = (server_kit){.room = {.most_bytes = 1 << 28}};
     const serve_setup_options setup = {
         .is_tiny = true, .memory_bytes = memory_bytes, .bounded_bytes = 1 << 20, .threads = "2"};
     llm_error error;
@@ -44,7 +45,8 @@ static inline void kit_prepare(server_kit* kit, uint64_t memory_bytes) {
                    .chat = &kit->setup.chat,
                    .model_name = kit->setup.model_name,
                    .context_tokens = 512,
-                   .most_token_bytes = kit->setup.most_token_bytes},
+                   .most_token_bytes = kit->setup.most_token_bytes,
+                   .reply_bytes = kit->room.most_bytes},
         .about = {.model_name = kit->setup.model_name,
                   .context_tokens = 512,
                   .trained_tokens = 512,
@@ -54,6 +56,7 @@ static inline void kit_prepare(server_kit* kit, uint64_t memory_bytes) {
                   .slots = 64,
                   .version = "test"},
         .keys = &kit->keys,
+        .room = &kit->room,
         .body_bytes = 1 << 16,
         .bodies_bytes = 1 << 20,
         .header_bytes = 16384,

@@ -226,6 +226,62 @@ static void headers_without_end_are_cut_off(void** state) {
     assert_int_equal(kit_status(*state, "/health", NULL), 200);
 }
 
+static void a_body_whose_end_could_be_in_two_places_is_refused(void** state) {
+    static const char* const framings[] = {
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 2\r\nContent-Length: 2\r\n",
+        "Content-Length: 2\r\nContent-Length: 50\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+    };
+    for (size_t i = 0; i < sizeof framings / sizeof *framings; i++) {
+        char request[512];
+        int size = snprintf(request,
+                            sizeof request,
+                            "POST /tokenize HTTP/1.1\r\nHost: test\r\n"
+                            "Content-Type: application/json\r\n%s\r\n0\r\n\r\n"
+                            "GET /health HTTP/1.1\r\nHost: test\r\n\r\n",
+                            framings[i]);
+        int fd = kit_connect(*state);
+        assert_true(kit_send(fd, request, (size_t)size));
+        kit_reply reply = {0}; // until the connection ends: the second request is none
+        while (kit_read_some(fd, &reply))
+            ;
+        kit_parse(&reply);
+        assert_null(strstr(reply.body, "HTTP/1.1"));
+        assert_non_null(strstr(reply.head, "Connection: close"));
+        assert_error(&reply, 400, "Transfer-Encoding");
+        close(fd);
+    }
+}
+
+static void a_path_is_what_it_says(void** state) {
+    assert_int_equal(kit_status(*state, "/health?more=1", NULL), 200);
+    assert_int_equal(kit_status(*state, "http://test/health", NULL), 200);
+    assert_int_equal(kit_status(*state, "http://test", NULL), 200); // the page
+    assert_int_equal(kit_status(*state, "http://test/v1/../health", NULL), 404);
+    assert_int_equal(kit_status(*state, "/health%00", NULL), 404);
+    assert_int_equal(kit_status(*state, "/he%61lth", NULL), 200);
+}
+
+static void a_model_with_a_long_name_is_found(void** state) {
+    server_kit kit;
+    (void)state;
+    kit_prepare(&kit, KIT_MEMORY);
+    char path[128] = "/v1/models/";
+    const size_t at = strlen(path);
+    memset(path + at, 'm', 100);
+    kit.http_options.about.model_name = path + at;
+    kit_start(&kit);
+    assert_int_equal(kit_status(&kit, path, NULL), 200);
+    path[at + 99] = '\0'; // one letter less
+    char shorter[128];
+    memcpy(shorter, path, sizeof shorter);
+    path[at + 99] = 'm';
+    assert_int_equal(kit_status(&kit, shorter, NULL), 404);
+    kit_stop(&kit);
+}
+
 static void without_a_key_only_the_page_and_health_answer(void** state) {
     server_kit kit;
     (void)state;
@@ -338,6 +394,113 @@ static void a_client_that_reads_nothing_holds_no_blocks(void** state) {
         kit_reply_fini(&reply);
         close(slow[i]);
     }
+}
+
+/// Waits until nothing is held for clients any more.
+static void await_room(server_kit* kit) {
+    while (atomic_load(&kit->room.used_bytes) > 0)
+        kit_tick(kit);
+}
+
+static void answers_that_nobody_takes_stay_within_their_room(void** state) {
+    enum { SLOW = 16, ROOM = 1 << 20, ANSWER = 300000 };
+    server_kit kit;
+    (void)state;
+    kit_prepare(&kit, KIT_MEMORY);
+    kit.room.most_bytes = ROOM;
+    kit.http_options.body_bytes = 1 << 18;
+    kit_start(&kit);
+    static char body[ANSWER / 5 + 64] = "{\"content\":\"";
+    size_t size = strlen(body);
+    memset(body + size, 'a', ANSWER / 5);
+    memcpy(body + size + ANSWER / 5, "\"}", 3);
+    int slow[SLOW];
+    for (int i = 0; i < SLOW; i++) { // more than sockets take by themselves
+        slow[i] = kit_connect(&kit);
+        const int small = 4096;
+        (void)setsockopt(slow[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+        kit_post(slow[i], "/tokenize", "", body);
+    }
+    int refused = 0;
+    for (int i = 0; i < SLOW; i++) {
+        kit_reply reply = {0};
+        assert_true(kit_read_some(slow[i], &reply));
+        kit_parse(&reply);
+        refused += reply.status == 503;
+        assert_true(reply.status == 503 || reply.status == 200);
+        kit_reply_fini(&reply);
+    }
+    assert_true(refused > 0);
+    assert_true(atomic_load(&kit.room.used_bytes) <= ROOM);
+    for (int i = 0; i < SLOW; i++)
+        close(slow[i]);
+    await_room(&kit);
+    assert_int_equal(kit_status(&kit, "/tokenize", body), 200);
+    kit_stop(&kit);
+}
+
+static void an_answer_for_which_there_is_no_room_is_told_so(void** state) {
+    server_kit kit;
+    (void)state;
+    kit_prepare(&kit, KIT_MEMORY);
+    kit.room.most_bytes = 1 << 16;
+    kit_start(&kit);
+    kit_reply reply = kit_ask(&kit,
+                              "/v1/completions",
+                              "{\"prompt\":\"a\",\"max_tokens\":400,\"n\":8,\"logprobs\":20,"
+                              "\"ignore_eos\":true}");
+    assert_error(&reply, 503, "out_of_memory");
+    reply = kit_ask(&kit,
+                    "/v1/completions",
+                    "{\"prompt\":\"a\",\"max_tokens\":400,\"n\":8,\"logprobs\":20,\"stream\":true,"
+                    "\"ignore_eos\":true}");
+    assert_int_equal(reply.status, 200);
+    assert_non_null(strstr(reply.body, "out_of_memory"));
+    assert_non_null(strstr(reply.body, "data: [DONE]"));
+    kit_reply_fini(&reply);
+    static char long_user[60000];
+    size_t size = (size_t)snprintf(
+        long_user, sizeof long_user, "{\"prompt\":\"a\",\"max_tokens\":1,\"user\":\"");
+    memset(long_user + size, 'u', sizeof long_user - size - 3);
+    memcpy(long_user + sizeof long_user - 3, "\"}", 3);
+    kit.room.most_bytes = 1 << 15;
+    reply = kit_ask(&kit, "/v1/completions", long_user);
+    assert_error(&reply, 503, "overloaded");
+    assert_int_equal(kit_status(&kit,
+                                "/v1/completions",
+                                "{\"prompt\":\"a\",\"max_tokens\":1,\"ignore_eos\":true}"),
+                     200);
+    kit_await_rest(&kit);
+    await_room(&kit);
+    kit_stop(&kit);
+}
+
+/// Tokens with log probabilities in an event of a completion.
+static size_t count_event_tokens(const char* event, const char* end) {
+    const char* at = memmem(event, (size_t)(end - event), "\"text_offset\":[", 15);
+    if (at == NULL) return 0;
+    size_t count = at[15] != ']';
+    for (at += 15; at < end && *at != ']'; at++)
+        count += *at == ',';
+    return count;
+}
+
+static void log_probabilities_come_in_events_of_bounded_length(void** state) {
+    kit_reply reply = kit_ask(*state,
+                              "/v1/completions",
+                              "{\"prompt\":\"a\",\"max_tokens\":500,\"logprobs\":0,\"stream\":true,"
+                              "\"ignore_eos\":true,\"seed\":1}");
+    assert_int_equal(reply.status, 200);
+    size_t all = 0;
+    for (const char* at = reply.body; (at = strstr(at, "data: {")) != NULL;) {
+        const char* end = strchr(at, '\n');
+        const size_t count = count_event_tokens(at, end);
+        assert_true(count <= 64);
+        all += count;
+        at = end;
+    }
+    assert_int_equal(all, 500);
+    kit_reply_fini(&reply);
 }
 
 static void a_thousand_connections_are_served(void** state) {
@@ -539,11 +702,17 @@ int main(void) {
         cmocka_unit_test(a_body_of_chunks_that_is_too_large_is_refused),
         cmocka_unit_test(a_body_without_end_is_cut_off),
         cmocka_unit_test(headers_without_end_are_cut_off),
+        cmocka_unit_test(a_body_whose_end_could_be_in_two_places_is_refused),
+        cmocka_unit_test(a_path_is_what_it_says),
+        cmocka_unit_test(a_model_with_a_long_name_is_found),
         cmocka_unit_test(without_a_key_only_the_page_and_health_answer),
         cmocka_unit_test(a_client_that_leaves_a_stream_frees_its_blocks),
         cmocka_unit_test(a_client_that_leaves_while_it_waits_frees_its_blocks),
         cmocka_unit_test(a_client_that_sends_no_more_counts_as_gone),
         cmocka_unit_test(a_client_that_reads_nothing_holds_no_blocks),
+        cmocka_unit_test(answers_that_nobody_takes_stay_within_their_room),
+        cmocka_unit_test(an_answer_for_which_there_is_no_room_is_told_so),
+        cmocka_unit_test(log_probabilities_come_in_events_of_bounded_length),
         cmocka_unit_test(a_thousand_connections_are_served),
         cmocka_unit_test(a_connection_that_does_not_send_its_request_in_time_is_closed),
         cmocka_unit_test(spoilt_requests_leave_the_server_well),
