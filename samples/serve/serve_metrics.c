@@ -220,8 +220,6 @@ void serve_counters_open(serve_counters* counters) {
 
 void serve_counters_close(serve_counters* counters) { subtract(&counters->open); }
 
-void serve_counters_refuse(serve_counters* counters) { add(&counters->refused, 1); }
-
 void serve_counters_stream_begin(serve_counters* counters) { add(&counters->streams, 1); }
 
 void serve_counters_stream_end(serve_counters* counters) { subtract(&counters->streams); }

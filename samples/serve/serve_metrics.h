@@ -178,7 +178,6 @@ BERTH_NODISCARD berth_status serve_snapshot_take(serve_snapshot* out,
 #define SERVE_COUNTER_MAP(X)                                                                       \
     X(open,        "connections that are open")                                                    \
     X(opened,      "connections so far")                                                           \
-    X(refused,     "connections refused because there were as many as may be")                     \
     X(streams,     "answers that are being streamed")                                              \
     X(left,        "requests whose client went before it had its answer")                          \
     X(received,    "bytes of requests' bodies")                                                    \
@@ -216,8 +215,6 @@ void serve_counters_request(serve_counters* counters, serve_endpoint endpoint, u
 void serve_counters_open(serve_counters* counters);
 /// Counts one that closes.
 void serve_counters_close(serve_counters* counters);
-/// Counts one that was refused.
-void serve_counters_refuse(serve_counters* counters);
 /// Counts a stream that begins.
 void serve_counters_stream_begin(serve_counters* counters);
 /// Counts a stream that ends, however it does.

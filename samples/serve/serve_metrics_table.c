@@ -322,9 +322,6 @@
     S(CONNECTIONS, "", "http.connections", http.open, COUNT)                                       \
     F(OPENED, "http_connections_total", COUNTER, "Connections so far.")                            \
     S(OPENED, "", "http.connections_total", http.opened, COUNT)                                    \
-    F(REFUSED, "http_connections_refused_total", COUNTER,                                          \
-      "Connections refused because there were as many as may be.")                                 \
-    S(REFUSED, "", "http.connections_refused", http.refused, COUNT)                                \
     F(STREAMS, "http_streams", GAUGE, "Answers that are being streamed.")                          \
     S(STREAMS, "", "http.streams", http.streams, COUNT)                                            \
     F(LEFT, "http_clients_gone_total", COUNTER,                                                    \

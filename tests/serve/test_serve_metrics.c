@@ -461,7 +461,6 @@ static void* count_all(void* user) {
         serve_counters_receive(c, 3);
         serve_counters_send(c, 5);
         serve_counters_leave(c);
-        serve_counters_refuse(c);
         serve_counters_stream_end(c);
         serve_counters_close(c);
     }
@@ -485,7 +484,6 @@ static void threads_count_together(void** state) {
     assert_true(number(&f, "http.connections") == 0);
     assert_true(number(&f, "http.streams") == 0);
     assert_true(number(&f, "http.connections_total") == THREADS * ROUNDS);
-    assert_true(number(&f, "http.connections_refused") == THREADS * ROUNDS);
     assert_true(number(&f, "http.clients_gone") == THREADS * ROUNDS);
     assert_true(number(&f, "http.requests.page.2xx") == THREADS * ROUNDS);
     assert_true(number(&f, "http.received_bytes") == 3 * THREADS * ROUNDS);
