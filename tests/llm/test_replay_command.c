@@ -164,7 +164,10 @@ static void a_server_serves_the_trace(void** state) {
              server.url);
     assert_prints(line, "Answered 6 of 6 requests");
     assert_non_null(strstr(out, "50.00%"));
-    assert_non_null(strstr(server.last_body, "{\"model\":\"own\","));
+    pthread_mutex_lock(&server.lock);
+    const bool has_model = strstr(server.last_body, "{\"model\":\"own\",") != NULL;
+    pthread_mutex_unlock(&server.lock);
+    assert_true(has_model);
     assert_non_null(strstr(read_output("r.json"), "\"mode\":\"url\""));
     snprintf(line, sizeof line, "--url %s t.jsonl --speed max --api-key-file nowhere", server.url);
     assert_command_fails(line, 1, "nowhere: ");
