@@ -164,10 +164,7 @@ static void a_server_serves_the_trace(void** state) {
              server.url);
     assert_prints(line, "Answered 6 of 6 requests");
     assert_non_null(strstr(out, "50.00%"));
-    pthread_mutex_lock(&server.lock);
-    const bool has_model = strstr(server.last_body, "{\"model\":\"own\",") != NULL;
-    pthread_mutex_unlock(&server.lock);
-    assert_true(has_model);
+    assert_true(stub_last_body_has(&server, "{\"model\":\"own\","));
     assert_non_null(strstr(read_output("r.json"), "\"mode\":\"url\""));
     snprintf(line, sizeof line, "--url %s t.jsonl --speed max --api-key-file nowhere", server.url);
     assert_command_fails(line, 1, "nowhere: ");
@@ -177,7 +174,7 @@ static void a_server_serves_the_trace(void** state) {
              "--tenants 2",
              server.url);
     assert_prints(line, "Answered 2 of 2 requests");
-    assert_non_null(strstr(server.last_body, "{\"model\":\"other\",\"user\":\"tenant-"));
+    assert_true(stub_last_body_has(&server, "{\"model\":\"other\",\"user\":\"tenant-"));
     stub_end(&server);
 }
 

@@ -172,6 +172,14 @@ static inline void stub_begin(stub* s, stub_answer_fn answer, const void* user) 
     assert_int_equal(pthread_create(&s->acceptor, NULL, stub_accept, s), 0);
 }
 
+/// Whether the last request's body has `part` in it.
+static inline bool stub_last_body_has(stub* s, const char* part) {
+    pthread_mutex_lock(&s->lock);
+    const bool has = strstr(s->last_body, part) != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return has;
+}
+
 /// Ends the server: connections are broken off.
 static inline void stub_end(stub* s) {
     shutdown(s->listener, SHUT_RDWR);
