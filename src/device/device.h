@@ -113,11 +113,18 @@ typedef struct berth_device_ops {
     void (*unpin)(berth_device* self, void* data, uint64_t size);
 } berth_device_ops;
 
+/// Workspace in bytes that a call of an op needs.
+typedef uint64_t (*berth_scratch_rule)(const berth_op_call* call);
+
 /// The part of a device that all back ends share; each back end's struct begins with it.
 struct berth_device {
     const berth_device_ops* ops;
     /// [BERTH_OP_COUNT], indexed by berth_op_id; NULL where not implemented.
     const berth_kernel* kernels;
+    /// The same for workspaces (NULL: the op uses none) and for what counts; NULL where kernels are
+    /// the CPU's, whose rules stand in the op table.
+    const berth_scratch_rule* scratch_rules;
+    const berth_kernel* counters;
     const berth_host* host; ///< borrowed
     berth_team* team;       ///< CPU-like devices: threads for kernels; may be NULL
     const char* name;       ///< "cpu", "sim", "dry", "cuda"

@@ -235,6 +235,27 @@ static inline berth_status lay_out(op_state* state) {
     return BERTH_OK;
 }
 
+// A back end's own tables go before the rows of the op table, which are for the CPU's kernels.
+
+static inline bool is_of_table(const berth_device* device, const op_state* state) {
+    return state->op < BERTH_OP_COUNT && device->scratch_rules != NULL;
+}
+
+static inline berth_scratch_rule find_scratch_rule(const berth_device* device,
+                                                   const op_state* state) {
+    return is_of_table(device, state) ? device->scratch_rules[state->op] : state->desc->scratch;
+}
+
+static inline berth_kernel find_counter(const berth_device* device, const op_state* state) {
+    return is_of_table(device, state) ? device->counters[state->op]
+                                      : berth_op_kernel_for(state->desc->counters, device->kind);
+}
+
+static inline berth_kernel find_kernel(const berth_device* device, const op_state* state) {
+    const berth_kernel own = berth_op_kernel_for(state->desc->kernels, device->kind);
+    return own != NULL ? own : device->kernels[state->op];
+}
+
 /// Checks, shapes, sizes in bytes; nothing has happened yet.
 static inline berth_status infer(berth_context* context, op_state* state) {
     const berth_op_desc* desc = state->desc;
@@ -245,8 +266,10 @@ static inline berth_status infer(berth_context* context, op_state* state) {
     if (desc->check_data != NULL && !berth_device_is_async(device) &&
         berth_device_has_host_access(device))
         BERTH_TRY(desc->check_data(&state->call));
-    const bool counts = berth_op_kernel_for(desc->counters, device->kind) != NULL;
-    state->counted = counts ? find_counted(&state->call) : 0;
+    if (find_kernel(device, state) == NULL)
+        return berth_fail(
+            BERTH_ERR_UNSUPPORTED, "device %s has no kernel for this op", device->name);
+    state->counted = find_counter(device, state) != NULL ? find_counted(&state->call) : 0;
     return state->counted != 0 ? BERTH_OK : lay_out(state);
 }
 
@@ -266,10 +289,8 @@ static berth_status count_outputs(berth_context* context, op_state* state) {
         return berth_fail(BERTH_ERR_STATE, "an op that counts needs a workspace for the count");
     for (uint32_t i = 0; i < call->output_count; ++i)
         call->outputs[i].data = NULL; // their places come later
-    BERTH_TRY(berth_stream_launch(stream,
-                                  berth_op_kernel_for(state->desc->counters, stream->device->kind),
-                                  call,
-                                  state->params_bytes));
+    BERTH_TRY(berth_stream_launch(
+        stream, find_counter(stream->device, state), call, state->params_bytes));
     BERTH_TRY(
         berth_stream_copy(stream, &count, call->scratch, sizeof count, BERTH_COPY_DEVICE_TO_HOST));
     BERTH_TRY(berth_stream_drain(stream));
@@ -314,10 +335,9 @@ static berth_status place_results(berth_context* context, op_state* state) {
 }
 
 static berth_status launch(berth_context* context, op_state* state) {
-    const berth_device* device = context->home.stream->device;
-    berth_kernel kernel = berth_op_kernel_for(state->desc->kernels, device->kind);
-    if (kernel == NULL) kernel = device->kernels[state->op];
-    return berth_stream_launch(context->home.stream, kernel, &state->call, state->params_bytes);
+    berth_stream* stream = context->home.stream;
+    return berth_stream_launch(
+        stream, find_kernel(stream->device, state), &state->call, state->params_bytes);
 }
 
 static berth_status take_scratch(berth_context* context, op_state* state, berth_temporary* out) {
@@ -329,8 +349,7 @@ static berth_status take_scratch(berth_context* context, op_state* state, berth_
 }
 
 /// Places outputs and scratch, in the order that E1 gives, and launches.
-static berth_status place_and_launch(berth_context* context, op_state* state) {
-    const bool has_scratch = state->desc->scratch != NULL;
+static berth_status place_and_launch(berth_context* context, op_state* state, bool has_scratch) {
     berth_temporary scratch = {0};
     berth_status status = BERTH_OK;
     if (state->counted != 0) {
@@ -351,9 +370,10 @@ static berth_status place_and_launch(berth_context* context, op_state* state) {
 /// Places, launches, releases. Nothing has changed if it fails.
 static berth_status execute(berth_context* context, op_state* state) {
     berth_op_call* call = &state->call;
-    const bool has_scratch = state->desc->scratch != NULL;
+    const berth_scratch_rule rule = find_scratch_rule(context->home.stream->device, state);
+    const bool has_scratch = rule != NULL;
     const bool is_in_place = state->in_place != NOT_IN_PLACE;
-    call->scratch_bytes = has_scratch ? state->desc->scratch(call) : 0;
+    call->scratch_bytes = has_scratch ? rule(call) : 0;
     berth_run* run = context->run;
     if (run != NULL) {
         const berth_view* out = &call->outputs[0];
@@ -364,7 +384,7 @@ static berth_status execute(berth_context* context, op_state* state) {
                                   (has_scratch ? 1u : 0u),
                               (uint32_t)out->rank | (uint32_t)out->dtype << 8);
     }
-    BERTH_TRY(place_and_launch(context, state));
+    BERTH_TRY(place_and_launch(context, state, has_scratch));
     if (state->has_shared) note_shared_uses(context, state);
     if (is_in_place) {
         continue_tensor(state);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What turns a call of an op into launches of kernels: the tables of the back end, and the
+// functions that their entries use. Entries run on the host, inside the device's `launch`; they
+// choose grids, fill in arguments and enqueue. Nothing here blocks, allocates, or looks at the
+// operands' data.
+#ifndef BERTH_DEVICE_CUDA_LAUNCH_H
+#define BERTH_DEVICE_CUDA_LAUNCH_H
+
+#include "base/op_map.h"
+#include "device/cuda/cuda_api.h"
+#include "device/cuda/cuda_kernels.h"
+#include "device/device.h"
+
+/// Enqueues a kernel on the stream of the op that is being launched: `blocks` (0: nothing is done,
+/// at most 2^31 - 1) of `threads` (a multiple of 32, at most 1024) each, with a copy of the
+/// kernel's struct of arguments. An error is kept, and ends the op; what is enqueued after it is
+/// dropped.
+void berth_cuda_run(berth_cuda_kernel kernel,
+                    uint64_t blocks,
+                    uint32_t threads,
+                    const void* arguments);
+
+/// Multiprocessors of the device of the op that is being launched.
+uint32_t berth_cuda_query_multiprocessors(void);
+
+/// Blocks of `threads` that cover `count` items, at most what keeps the device busy with a loop
+/// over the grid.
+uint64_t berth_cuda_blocks_for(uint64_t count, uint32_t threads);
+
+/// What an op needs on this device, indexed by berth_op_id: a launcher, the bytes of workspace that
+/// it uses (NULL: none), and for ops of a counted size the launcher of what counts. Built once.
+typedef struct berth_cuda_table {
+    berth_kernel kernels[BERTH_OP_COUNT];
+    berth_scratch_rule scratch[BERTH_OP_COUNT];
+    berth_kernel counters[BERTH_OP_COUNT];
+} berth_cuda_table;
+
+/// The table with every family's entries.
+const berth_cuda_table* berth_cuda_kernel_table(void);
+
+// Each family fills in its ops.
+void berth_cuda_fill_elementwise(berth_cuda_table* table);
+void berth_cuda_fill_row(berth_cuda_table* table);
+void berth_cuda_fill_index(berth_cuda_table* table);
+void berth_cuda_fill_matrix(berth_cuda_table* table);
+void berth_cuda_fill_sort(berth_cuda_table* table);
+
+#endif // BERTH_DEVICE_CUDA_LAUNCH_H

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thin layer under the kernels: thread indices, shared memory, waiting for other threads,
+// element types. nvcc makes device code of it. Any other C++17 compiler makes functions of the
+// host, which tests run thread by thread (tests/cuda/emulation.h) to hold the kernels' arithmetic
+// against the CPU's ops.
+#ifndef BERTH_DEVICE_CUDA_LAYER_CUH
+#define BERTH_DEVICE_CUDA_LAYER_CUH
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "device/cuda/cuda_kernels.h"
+
+#define BERTH_CUDA_WARP 32u
+
+#ifdef __CUDACC__
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define DEVICE __device__ __forceinline__
+/// Defines the kernel `name` of BERTH_CUDA_KERNEL_MAP, whose struct of arguments is `args`.
+#define KERNEL(name, args_type)                                                                    \
+    extern "C" __global__ void berth_cuda_##name(const __grid_constant__ args_type args)
+/// The same for blocks of at most `threads`.
+#define KERNEL_OF(threads, name, args_type)                                                        \
+    extern "C" __global__ void __launch_bounds__(threads)                                          \
+        berth_cuda_##name(const __grid_constant__ args_type args)
+/// An array that the threads of a block share.
+#define SHARED(type, name, count) __shared__ type name[count]
+#define UNROLL _Pragma("unroll")
+
+DEVICE uint32_t thread_index() { return threadIdx.x; }
+DEVICE uint32_t thread_count() { return blockDim.x; }
+DEVICE uint32_t block_index() { return blockIdx.x; }
+DEVICE uint32_t block_count() { return gridDim.x; }
+/// Waits for all threads of the block; what they wrote to shared and global memory is seen.
+DEVICE void sync_block() { __syncthreads(); }
+/// The value of thread `lane ^ mask` of the warp; all 32 threads call it.
+template <class T> DEVICE T warp_xor(T value, uint32_t mask) {
+    return __shfl_xor_sync(0xffffffffu, value, (int)mask);
+}
+/// The value of thread `lane` of the warp; all 32 threads call it.
+template <class T> DEVICE T warp_from(T value, uint32_t lane) {
+    return __shfl_sync(0xffffffffu, value, (int)lane);
+}
+DEVICE void sync_warp() { __syncwarp(); }
+
+DEVICE float f16_to_f32(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
+DEVICE uint16_t f32_to_f16(float value) { return __half_as_ushort(__float2half_rn(value)); }
+DEVICE float bf16_to_f32(uint16_t bits) { return __uint_as_float((uint32_t)bits << 16); }
+DEVICE uint16_t f32_to_bf16(float value) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+
+#else // of the host
+
+#include "emulation.h"
+
+#define DEVICE static inline
+#define KERNEL(name, args_type) extern "C" void berth_cuda_##name(const args_type& args)
+#define KERNEL_OF(threads, name, args_type) KERNEL(name, args_type)
+#define SHARED(type, name, count) static thread_local type name[count]
+#define UNROLL
+
+DEVICE uint32_t thread_index() { return emulation_thread()->thread; }
+DEVICE uint32_t thread_count() { return emulation_thread()->threads; }
+DEVICE uint32_t block_index() { return emulation_thread()->block; }
+DEVICE uint32_t block_count() { return emulation_thread()->blocks; }
+DEVICE void sync_block() { emulation_sync_block(); }
+DEVICE void sync_warp() { emulation_sync_warp(); }
+template <class T> DEVICE T warp_from(T value, uint32_t lane) {
+    emulation_exchange(&value, sizeof value, lane);
+    return value;
+}
+template <class T> DEVICE T warp_xor(T value, uint32_t mask) {
+    return warp_from(value, (thread_index() % BERTH_CUDA_WARP) ^ mask);
+}
+
+DEVICE float f16_to_f32(uint16_t bits) { return emulation_f16_to_f32(bits); }
+DEVICE uint16_t f32_to_f16(float value) { return emulation_f32_to_f16(value); }
+DEVICE float bf16_to_f32(uint16_t bits) { return emulation_bf16_to_f32(bits); }
+DEVICE uint16_t f32_to_bf16(float value) { return emulation_f32_to_bf16(value); }
+
+#endif
+
+// --- Types --------------------------------------------------------------------------------------
+
+/// Elements of the half types, as the arguments' pointers see them.
+struct f16 {
+    uint16_t bits;
+};
+struct bf16 {
+    uint16_t bits;
+};
+
+DEVICE float to_f32(float x) { return x; }
+DEVICE float to_f32(f16 x) { return f16_to_f32(x.bits); }
+DEVICE float to_f32(bf16 x) { return bf16_to_f32(x.bits); }
+template <class T> DEVICE T from_f32(float x);
+#ifdef __CUDACC__
+#define SPECIALISED template <> __device__ __forceinline__
+#else
+#define SPECIALISED template <> inline
+#endif
+SPECIALISED float from_f32<float>(float x) { return x; }
+SPECIALISED f16 from_f32<f16>(float x) {
+    f16 made;
+    made.bits = f32_to_f16(x);
+    return made;
+}
+SPECIALISED bf16 from_f32<bf16>(float x) {
+    bf16 made;
+    made.bits = f32_to_bf16(x);
+    return made;
+}
+
+/// N elements that are read and written in one access of up to 16 bytes.
+template <class T, int N> struct alignas(sizeof(T) * N) lanes { T of[N]; };
+
+// --- Collective sums ----------------------------------------------------------------------------
+
+/// Every thread of the warp gets `join` over the 32 values, always in the same order.
+template <class T, class Join> DEVICE T warp_reduce(T value, Join join) {
+    UNROLL
+    for (uint32_t mask = BERTH_CUDA_WARP / 2; mask > 0; mask /= 2)
+        value = join(value, warp_xor(value, mask));
+    return value;
+}
+
+/// Every thread of the block (whole warps, at most 1024) gets `join` over its values, always in the
+/// same order; `identity` changes nothing. May be called again at once.
+template <class T, class Join> DEVICE T block_reduce(T value, T identity, Join join) {
+    SHARED(T, of_warps, 32);
+    const uint32_t lane = thread_index() % BERTH_CUDA_WARP;
+    value = warp_reduce(value, join);
+    sync_block(); // the last call's readers are done
+    if (lane == 0) of_warps[thread_index() / BERTH_CUDA_WARP] = value;
+    sync_block();
+    value = lane < thread_count() / BERTH_CUDA_WARP ? of_warps[lane] : identity;
+    return warp_reduce(value, join);
+}
+
+// --- Walks --------------------------------------------------------------------------------------
+
+/// Where element `index` of the walk is in each of N operands, in elements.
+template <int N> struct walk_place { int64_t of[N]; };
+
+template <int N, class Index>
+DEVICE walk_place<N> walk_to_by(const berth_cuda_walk& walk, Index index) {
+    walk_place<N> place;
+    for (int i = 0; i < N; ++i)
+        place.of[i] = 0;
+    for (int32_t d = walk.rank - 1; d >= 0; --d) {
+        const Index size = (Index)walk.dims[d];
+        const Index at = d > 0 ? index % size : index;
+        index /= size;
+        UNROLL
+        for (int i = 0; i < N; ++i)
+            place.of[i] += (int64_t)at * walk.strides[i][d];
+    }
+    return place;
+}
+
+template <int N> DEVICE walk_place<N> walk_to(const berth_cuda_walk& walk, int64_t index) {
+    if (walk.is_small) return walk_to_by<N, uint32_t>(walk, (uint32_t)index);
+    return walk_to_by<N, uint64_t>(walk, (uint64_t)index);
+}
+
+/// The first item of this thread in a loop over the whole grid, and the step of the loop.
+DEVICE int64_t grid_first() { return (int64_t)block_index() * thread_count() + thread_index(); }
+DEVICE int64_t grid_step() { return (int64_t)block_count() * thread_count(); }
+
+#endif // BERTH_DEVICE_CUDA_LAYER_CUH

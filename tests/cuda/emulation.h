@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the device kernels on the host: the .cu files compiled as C++ over cuda_layer.cuh, each
+// thread of a block in turn. A thread that waits for others hands on to the next; where some wait
+// for what others never reach, the process ends with a message that names the kernel.
+#ifndef BERTH_TESTS_CUDA_EMULATION_H
+#define BERTH_TESTS_CUDA_EMULATION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/cuda/cuda_kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Which thread of which block is running.
+typedef struct emulation_place {
+    uint32_t thread;
+    uint32_t threads;
+    uint32_t block;
+    uint32_t blocks;
+} emulation_place;
+
+// What kernels call.
+
+const emulation_place* emulation_thread(void);
+void emulation_sync_block(void);
+void emulation_sync_warp(void);
+/// Puts the `size` (at most 64) bytes that thread `lane` of the warp has at its `value` into
+/// `value`.
+void emulation_exchange(void* value, size_t size, uint32_t lane);
+float emulation_f16_to_f32(uint16_t bits);
+uint16_t emulation_f32_to_f16(float value);
+float emulation_bf16_to_f32(uint16_t bits);
+uint16_t emulation_f32_to_bf16(float value);
+
+// What tests and the stand-in driver call.
+
+/// Runs all blocks of a kernel with the struct of arguments at `arguments`, and returns when they
+/// are done. Blocks run in an order that differs from call to call.
+void emulation_run(berth_cuda_kernel kernel,
+                   uint64_t blocks,
+                   uint32_t threads,
+                   const void* arguments);
+
+/// The kernel with the symbol `name`; BERTH_CUDA_KERNEL_COUNT if there is none.
+berth_cuda_kernel emulation_find(const char* name);
+
+/// Bytes of the kernel's struct of arguments.
+size_t emulation_argument_bytes(berth_cuda_kernel kernel);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // BERTH_TESTS_CUDA_EMULATION_H
