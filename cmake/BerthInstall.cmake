@@ -5,6 +5,10 @@ include(CMakePackageConfigHelpers)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/berth" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.h")
 install(TARGETS berth berth_static EXPORT berth-targets)
+if(TARGET berth_cuda)
+  # beside libberth.so, where it looks for it
+  install(TARGETS berth_cuda DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 if(berth_commands)
   install(TARGETS ${berth_commands})
 endif()

@@ -69,6 +69,12 @@ add_dependencies(test_plan_command berth-plan)
 target_compile_definitions(
   test_plan_command PRIVATE "BERTH_PLAN_COMMAND=\"$<TARGET_FILE:berth-plan>\"")
 
+if(TARGET berth_cuda)
+  add_dependencies(test_cuda_images berth_cuda)
+  target_compile_definitions(
+    test_cuda_images PRIVATE "BERTH_CUDA_IMAGES_DIR=\"${berth_cuda_images_dir}\"")
+endif()
+
 foreach(name IN LISTS berth_examples)
   add_test(NAME examples/${name} COMMAND example-${name})
   berth_register_test(examples/${name} unit)

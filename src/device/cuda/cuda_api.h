@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the CUDA driver's binary interface that this back end calls, declared here so that
 // the host code builds, and is tested against a stand-in, where there is no CUDA Toolkit. Where
-// there is one, cuda_api_check.c holds every type and number here against <cuda.h>.
+// there is one, cuda_api_check.cpp holds every type and number here against <cuda.h>.
 #ifndef BERTH_DEVICE_CUDA_API_H
 #define BERTH_DEVICE_CUDA_API_H
 
