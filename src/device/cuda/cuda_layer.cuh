@@ -53,6 +53,11 @@ DEVICE float bf16_to_f32(uint16_t bits) { return __uint_as_float((uint32_t)bits 
 DEVICE uint16_t f32_to_bf16(float value) {
     return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
+/// Products that are rounded before anything is added to them.
+DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }
+/// The upper 64 bits of a product.
+DEVICE uint64_t high_product(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
 
 #else // of the host
 
@@ -82,6 +87,12 @@ DEVICE float f16_to_f32(uint16_t bits) { return emulation_f16_to_f32(bits); }
 DEVICE uint16_t f32_to_f16(float value) { return emulation_f32_to_f16(value); }
 DEVICE float bf16_to_f32(uint16_t bits) { return emulation_bf16_to_f32(bits); }
 DEVICE uint16_t f32_to_bf16(float value) { return emulation_f32_to_bf16(value); }
+DEVICE float rounded_product(float a, float b) { return a * b; } // with -ffp-contract=off
+DEVICE double rounded_product(double a, double b) { return a * b; }
+DEVICE uint64_t high_product(uint64_t a, uint64_t b) {
+    __extension__ typedef unsigned __int128 wide;
+    return (uint64_t)((wide)a * b >> 64);
+}
 
 #endif
 
@@ -152,13 +163,19 @@ DEVICE walk_place<N> walk_to_by(const berth_cuda_walk& walk, Index index) {
     walk_place<N> place;
     for (int i = 0; i < N; ++i)
         place.of[i] = 0;
-    for (int32_t d = walk.rank - 1; d >= 0; --d) {
+    for (int32_t d = walk.rank - 1; d > 0; --d) {
         const Index size = (Index)walk.dims[d];
-        const Index at = d > 0 ? index % size : index;
-        index /= size;
+        const Index next = index / size;
+        const int64_t at = (int64_t)(index - next * size);
+        index = next;
         UNROLL
         for (int i = 0; i < N; ++i)
-            place.of[i] += (int64_t)at * walk.strides[i][d];
+            place.of[i] += at * walk.strides[i][d];
+    }
+    if (walk.rank > 0) { // what is left is the place in the first dimension: nothing to divide
+        UNROLL
+        for (int i = 0; i < N; ++i)
+            place.of[i] += (int64_t)index * walk.strides[i][0];
     }
     return place;
 }
