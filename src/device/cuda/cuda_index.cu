@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that read and write by index.
+#include "device/cuda/cuda_path.cuh"
+
+namespace {
+
+constexpr int SOME = 4; // units that a thread has under way at once
+
+// --- Reading ------------------------------------------------------------------------------------
+
+template <class Unit> DEVICE Unit gather_unit(const berth_cuda_gather_args& args, int64_t at) {
+    const path_place<2> place = path_to<2>(args.path, at);
+    const int64_t index = index_at(args.index, args.is_wide, place.of[1]);
+    if (index >= 0 && index < args.size)
+        return ((const Unit*)args.x)[place.of[0] + index * args.step];
+    Unit missing;
+    memcpy(&missing, args.missing, sizeof missing);
+    return missing;
+}
+
+template <class Unit> DEVICE void gather_units(const berth_cuda_gather_args& args) {
+    const int64_t count = args.path.count, step = grid_step();
+    Unit* out = (Unit*)args.out;
+    for (int64_t first = grid_first(); first < count; first += SOME * step) {
+        Unit held[SOME] = {};
+        UNROLL
+        for (int i = 0; i < SOME; ++i)
+            if (first + i * step < count) held[i] = gather_unit<Unit>(args, first + i * step);
+        UNROLL
+        for (int i = 0; i < SOME; ++i)
+            if (first + i * step < count) out[first + i * step] = held[i];
+    }
+}
+
+// --- Writing ------------------------------------------------------------------------------------
+
+template <class T> struct set_value {
+    typedef T type;
+    static DEVICE T join(T, T value) { return value; }
+};
+template <class T> struct add_float {
+    typedef T type;
+    static DEVICE T join(T old, T value) { return from_f32<T>(to_f32(old) + to_f32(value)); }
+};
+/// Of an unsigned type, as signed ones give the same bits where they wrap.
+template <class T> struct add_integer {
+    typedef T type;
+    static DEVICE T join(T old, T value) { return (T)(old + value); }
+};
+struct add_bool {
+    typedef uint8_t type;
+    static DEVICE uint8_t join(uint8_t old, uint8_t value) {
+        return (uint8_t)((old | value) != 0 ? 1 : 0);
+    }
+};
+
+/// One owner's places of one line.
+template <class Join>
+DEVICE void scatter_line(const berth_cuda_scatter_args& args,
+                         const path_place<3>& line,
+                         int64_t owner) {
+    typedef typename Join::type T;
+    T* out = (T*)args.out + line.of[0];
+    const T* source = (const T*)args.source + line.of[2];
+    const int64_t mask = args.owners - 1;
+    for (int64_t first = 0; first < args.length; first += SOME) {
+        int64_t indices[SOME];
+        T values[SOME] = {};
+        UNROLL
+        for (int i = 0; i < SOME; ++i)
+            indices[i] = first + i < args.length
+                             ? index_at(args.index,
+                                        args.is_wide,
+                                        line.of[1] + (first + i) * args.index_along)
+                             : -1;
+        UNROLL
+        for (int i = 0; i < SOME; ++i) {
+            if ((indices[i] & mask) != owner || indices[i] >= args.size) indices[i] = -1;
+            if (indices[i] >= 0) values[i] = source[(first + i) * args.source_along];
+        }
+        UNROLL
+        for (int i = 0; i < SOME; ++i) {
+            if (indices[i] < 0) continue;
+            T* at = out + indices[i] * args.step;
+            *at = Join::join(*at, values[i]);
+        }
+    }
+}
+
+template <class Join> DEVICE void scatter_lines(const berth_cuda_scatter_args& args) {
+    const int64_t lines = args.lines.count, count = lines * args.owners;
+    for (int64_t at = grid_first(); at < count; at += grid_step()) {
+        // neighbouring threads have neighbouring lines
+        const int64_t owner = at / lines;
+        scatter_line<Join>(args, path_to<3>(args.lines, at - owner * lines), owner);
+    }
+}
+
+DEVICE void scatter_adds(const berth_cuda_scatter_args& args) {
+    switch (args.dtype) {
+    case BERTH_F32:
+        scatter_lines<add_float<float>>(args);
+        break;
+    case BERTH_F16:
+        scatter_lines<add_float<f16>>(args);
+        break;
+    case BERTH_BF16:
+        scatter_lines<add_float<bf16>>(args);
+        break;
+    case BERTH_I32:
+        scatter_lines<add_integer<uint32_t>>(args);
+        break;
+    case BERTH_I64:
+        scatter_lines<add_integer<uint64_t>>(args);
+        break;
+    default:
+        scatter_lines<add_integer<uint8_t>>(args);
+        break;
+    }
+}
+
+} // namespace
+
+KERNEL(gather, berth_cuda_gather_args) {
+    with_unit(args.unit_bytes, [&](auto unit) { gather_units<decltype(unit)>(args); });
+}
+
+KERNEL(scatter, berth_cuda_scatter_args) {
+    if (args.meeting == BERTH_CUDA_MEETING_ADD)
+        scatter_adds(args);
+    else if (args.meeting == BERTH_CUDA_MEETING_BOOL)
+        scatter_lines<add_bool>(args);
+    else
+        with_unit(args.unit_bytes,
+                  [&](auto unit) { scatter_lines<set_value<decltype(unit)>>(args); });
+}

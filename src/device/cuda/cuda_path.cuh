@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Following the paths of cuda_path.h, and moving units.
+#ifndef BERTH_DEVICE_CUDA_PATH_CUH
+#define BERTH_DEVICE_CUDA_PATH_CUH
+
+#include "device/cuda/cuda_layer.cuh"
+#include "device/cuda/cuda_path.h"
+
+/// Divides `index`, below 2^31; it becomes what is left.
+DEVICE uint32_t divide(const berth_cuda_divisor& by, uint32_t& index) {
+    const uint32_t high = (uint32_t)((uint64_t)index * by.factor >> 32);
+    const uint32_t whole = (high + index) >> by.shift;
+    index -= whole * (uint32_t)by.size;
+    return whole;
+}
+
+/// The same for any index >= 0.
+DEVICE int64_t divide_any(const berth_cuda_divisor& by, bool is_small, int64_t& index) {
+    if (is_small) {
+        uint32_t rest = (uint32_t)index;
+        const uint32_t whole = divide(by, rest);
+        index = rest;
+        return whole;
+    }
+    const int64_t whole = index / by.size;
+    index -= whole * by.size;
+    return whole;
+}
+
+/// Where a step is in each of N operands, in units.
+template <int N> struct path_place { int64_t of[N]; };
+
+template <int N>
+DEVICE void add_place(const berth_cuda_path& path, path_place<N>& place, int32_t dim, int64_t at) {
+    UNROLL
+    for (int i = 0; i < N; ++i)
+        place.of[i] += at * path.strides[i][dim];
+}
+
+template <int N> DEVICE path_place<N> path_to(const berth_cuda_path& path, int64_t step) {
+    path_place<N> place;
+    UNROLL
+    for (int i = 0; i < N; ++i)
+        place.of[i] = 0;
+    if (path.is_small) {
+        uint32_t rest = (uint32_t)step;
+        for (int32_t d = path.rank - 1; d > 0; --d) {
+            uint32_t at = rest;
+            rest = divide(path.dims[d], at);
+            add_place(path, place, d, at);
+        }
+        if (path.rank > 0) add_place(path, place, 0, rest);
+        return place;
+    }
+    for (int32_t d = path.rank - 1; d > 0; --d) {
+        int64_t at = step;
+        step = divide_any(path.dims[d], false, at);
+        add_place(path, place, d, at);
+    }
+    if (path.rank > 0) add_place(path, place, 0, step);
+    return place;
+}
+
+/// What is moved in one access, by its bytes: run(a value of that type).
+template <class Run> DEVICE void with_unit(uint32_t bytes, Run run) {
+    switch (bytes) {
+    case 1:
+        run(uint8_t());
+        break;
+    case 2:
+        run(uint16_t());
+        break;
+    case 4:
+        run(uint32_t());
+        break;
+    case 8:
+        run(uint64_t());
+        break;
+    default:
+        run(lanes<uint32_t, 4>());
+        break;
+    }
+}
+
+/// Index `at` of i32 or i64.
+DEVICE int64_t index_at(const void* index, uint32_t is_wide, int64_t at) {
+    return is_wide != 0 ? ((const int64_t*)index)[at] : ((const int32_t*)index)[at];
+}
+
+#endif // BERTH_DEVICE_CUDA_PATH_CUH
