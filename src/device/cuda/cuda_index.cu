@@ -34,25 +34,20 @@ template <class Unit> DEVICE void gather_units(const berth_cuda_gather_args& arg
 
 // --- Writing ------------------------------------------------------------------------------------
 
-template <class T> struct set_value {
-    typedef T type;
-    static DEVICE T join(T, T value) { return value; }
-};
-template <class T> struct add_float {
-    typedef T type;
-    static DEVICE T join(T old, T value) { return from_f32<T>(to_f32(old) + to_f32(value)); }
-};
-/// Of an unsigned type, as signed ones give the same bits where they wrap.
-template <class T> struct add_integer {
-    typedef T type;
-    static DEVICE T join(T old, T value) { return (T)(old + value); }
-};
+template <class T> struct set_value { typedef T type; };
+template <class T> struct add_float { typedef T type; };
+template <class T> struct add_integer { typedef T type; }; // unsigned: signed ones wrap as it does
 struct add_bool {
     typedef uint8_t type;
-    static DEVICE uint8_t join(uint8_t old, uint8_t value) {
-        return (uint8_t)((old | value) != 0 ? 1 : 0);
-    }
 };
+template <class T> DEVICE T join(set_value<T>, T, T value) { return value; }
+template <class T> DEVICE T join(add_float<T>, T old, T value) {
+    return from_f32<T>(to_f32(old) + to_f32(value));
+}
+template <class T> DEVICE T join(add_integer<T>, T old, T value) { return (T)(old + value); }
+DEVICE uint8_t join(add_bool, uint8_t old, uint8_t value) {
+    return (uint8_t)((old | value) != 0 ? 1 : 0);
+}
 
 /// One owner's places of one line.
 template <class Join>
@@ -82,7 +77,7 @@ DEVICE void scatter_line(const berth_cuda_scatter_args& args,
         for (int i = 0; i < SOME; ++i) {
             if (indices[i] < 0) continue;
             T* at = out + indices[i] * args.step;
-            *at = Join::join(*at, values[i]);
+            *at = join(Join(), *at, values[i]);
         }
     }
 }
