@@ -1,10 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of the kernels in cuda_matrix.cu.
+// Arguments of the kernels in cuda_product*.cu and cuda_attention*.cu.
 #ifndef BERTH_DEVICE_CUDA_ARGS_MATRIX_H
 #define BERTH_DEVICE_CUDA_ARGS_MATRIX_H
 
 #include "device/cuda/cuda_walk.h"
 
-#define BERTH_CUDA_KERNEL_MAP_MATRIX(X)
+/// How a kernel may read a matrix of a product.
+typedef enum berth_cuda_form {
+    BERTH_CUDA_FORM_SINGLE, ///< element by element
+    BERTH_CUDA_FORM_ALONG,  ///< elements along the depth lie side by side, 16 bytes are aligned
+    BERTH_CUDA_FORM_ACROSS, ///< the same of elements across it: rows of a, columns of b
+} berth_cuda_form;
+
+/// out[batch, row, column] = sum over the depth of a[batch, row, .] * b[batch, ., column], and bias
+/// [column] where it is not NULL. Strides in elements, of b in blocks where it is quantised: then
+/// its depth lies side by side.
+typedef struct berth_cuda_product_args {
+    const void* a;
+    const void* b;
+    const float* bias;
+    void* out;
+    int64_t batches;
+    int64_t rows;
+    int64_t columns;
+    int64_t depth;
+    int64_t a_step;           ///< along the depth
+    int64_t b_step;           ///< along the depth
+    int64_t b_column;         ///< from column to column
+    int64_t out_batch;        ///< from batch to batch
+    int64_t out_row;          ///< from row to row
+    int64_t out_column;       ///< from column to column
+    berth_cuda_walk walk;     ///< of batches; operands a and b
+    berth_cuda_walk row_walk; ///< of a's rows
+    int32_t dtype;            ///< of a and out; of b too, unless the kernel's name says otherwise
+    int32_t a_form;           ///< berth_cuda_form
+    int32_t b_form;
+} berth_cuda_product_args;
+
+// clang-format off
+#define BERTH_CUDA_KERNEL_MAP_PRODUCT(X, args)  \
+    X(product_tile_f32,  args, true)            \
+    X(product_tile_f16,  args, true)            \
+    X(product_tile_bf16, args, true)            \
+    X(product_tile_q4_0, args, true)            \
+    X(product_tile_q4_1, args, true)            \
+    X(product_tile_q5_0, args, true)            \
+    X(product_tile_q5_1, args, true)            \
+    X(product_tile_q8_0, args, true)            \
+    X(product_tile_q4_k, args, true)            \
+    X(product_tile_q5_k, args, true)            \
+    X(product_tile_q6_k, args, true)            \
+    X(product_one_f32,   args, true)            \
+    X(product_few_f32,   args, true)            \
+    X(product_one_f16,   args, true)            \
+    X(product_few_f16,   args, true)            \
+    X(product_one_bf16,  args, true)            \
+    X(product_few_bf16,  args, true)            \
+    X(product_one_q4_0,  args, true)            \
+    X(product_few_q4_0,  args, true)            \
+    X(product_one_q4_1,  args, true)            \
+    X(product_few_q4_1,  args, true)            \
+    X(product_one_q5_0,  args, true)            \
+    X(product_few_q5_0,  args, true)            \
+    X(product_one_q5_1,  args, true)            \
+    X(product_few_q5_1,  args, true)            \
+    X(product_one_q8_0,  args, true)            \
+    X(product_few_q8_0,  args, true)            \
+    X(product_one_q4_k,  args, true)            \
+    X(product_few_q4_k,  args, true)            \
+    X(product_one_q5_k,  args, true)            \
+    X(product_few_q5_k,  args, true)            \
+    X(product_one_q6_k,  args, true)            \
+    X(product_few_q6_k,  args, true)            \
+    X(product_across_f32,  args, true)          \
+    X(product_across_f16,  args, true)          \
+    X(product_across_bf16, args, true)          \
+    X(product_integers_8,  args, true)          \
+    X(product_integers_32, args, true)          \
+    X(product_integers_64, args, true)
+// clang-format on
+
+#define BERTH_CUDA_KERNEL_MAP_MATRIX(X) BERTH_CUDA_KERNEL_MAP_PRODUCT(X, berth_cuda_product_args)
 
 #endif // BERTH_DEVICE_CUDA_ARGS_MATRIX_H

@@ -20,6 +20,8 @@
 #include <cuda_fp16.h>
 
 #define DEVICE __device__ __forceinline__
+/// The same of a member of a struct.
+#define MEMBER __device__ __forceinline__
 /// Defines the kernel `name` of BERTH_CUDA_KERNEL_MAP, whose struct of arguments is `args`.
 #define KERNEL(name, args_type)                                                                    \
     extern "C" __global__ void berth_cuda_##name(const __grid_constant__ args_type args)
@@ -30,6 +32,8 @@
 /// An array that the threads of a block share.
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
+#define UNROLL_BY(count) _Pragma(BERTH_CUDA_TEXT(unroll count))
+#define BERTH_CUDA_TEXT(...) #__VA_ARGS__
 
 DEVICE uint32_t thread_index() { return threadIdx.x; }
 DEVICE uint32_t thread_count() { return blockDim.x; }
@@ -64,10 +68,12 @@ DEVICE uint64_t high_product(uint64_t a, uint64_t b) { return __umul64hi(a, b); 
 #include "emulation.h"
 
 #define DEVICE static inline
+#define MEMBER inline
 #define KERNEL(name, args_type) extern "C" void berth_cuda_##name(const args_type& args)
 #define KERNEL_OF(threads, name, args_type) KERNEL(name, args_type)
 #define SHARED(type, name, count) static thread_local type name[count]
 #define UNROLL
+#define UNROLL_BY(count)
 
 DEVICE uint32_t thread_index() { return emulation_thread()->thread; }
 DEVICE uint32_t thread_count() { return emulation_thread()->threads; }
