@@ -38,6 +38,21 @@ typedef struct berth_cuda_gather_args {
     uint64_t missing[BERTH_CUDA_UNIT_BYTES / 8];
 } berth_cuda_gather_args;
 
+/// Rows of a table of a quantised type, as f32.
+typedef struct berth_cuda_embed_args {
+    berth_cuda_path path; ///< of the ids, 0: in elements
+    const unsigned char* table;
+    const void* ids;
+    float* out;
+    int64_t row_bytes;      ///< from one row of the table to the next
+    int64_t size;           ///< rows
+    berth_cuda_divisor row; ///< 4 neighbours of a row are a step
+    int32_t dtype;          ///< of the table
+    uint32_t is_wide;       ///< ids are i64
+    uint32_t is_small;      ///< steps are fewer than 2^31
+    uint32_t is_aligned;    ///< out is a multiple of 16
+} berth_cuda_embed_args;
+
 /// How what is written by index meets what is there.
 typedef enum berth_cuda_meeting {
     BERTH_CUDA_MEETING_SET,  ///< units
@@ -94,6 +109,7 @@ typedef struct berth_cuda_triangle_args {
     X(place,        berth_cuda_place_args,    false)      \
     X(place_as,     berth_cuda_convert_args,  false)      \
     X(gather,       berth_cuda_gather_args,   false)      \
+    X(embed,        berth_cuda_embed_args,    false)      \
     X(scatter,      berth_cuda_scatter_args,  false)      \
     X(pad,          berth_cuda_pad_args,      false)      \
     X(triangle,     berth_cuda_triangle_args, false)

@@ -316,6 +316,37 @@ static void launch_index_select(const berth_op_call* call) {
     select_along(call, params->dim);
 }
 
+static void launch_embedding(const berth_op_call* call) {
+    const berth_view* table = &call->inputs[0];
+    const berth_view* ids = &call->inputs[1];
+    if (table->dtype == call->outputs[0].dtype) {
+        select_along(call, 0);
+        return;
+    }
+    berth_cuda_embed_args args = {
+        .path = berth_cuda_path_make(),
+        .table = table->data,
+        .ids = ids->data,
+        .out = call->outputs[0].data,
+        .row_bytes = table->strides[0] * berth_dtype_bytes(table->dtype),
+        .size = table->dims[0],
+        .dtype = (int32_t)table->dtype,
+        .is_wide = ids->dtype == BERTH_I64,
+        .is_aligned = bits_of(call->outputs[0].data) % BERTH_CUDA_UNIT_BYTES == 0,
+    };
+    for (int32_t d = 0; d < ids->rank; ++d) {
+        const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {ids->strides[d]};
+        berth_cuda_path_append(&args.path, ids->dims[d], strides);
+    }
+    const int64_t count = args.path.count * (table->dims[1] / 4);
+    if (count == 0) return;
+    args.is_small = count < INT32_MAX;
+    args.row = berth_cuda_divisor_make(table->dims[1] / 4);
+    berth_cuda_path_finish(&args.path);
+    const uint64_t blocks = berth_cuda_blocks_for((uint64_t)count, THREADS);
+    berth_cuda_run(BERTH_CUDA_KERNEL_embed, blocks, THREADS, &args);
+}
+
 // --- Writing by index ---------------------------------------------------------------------------
 
 /// Threads that share a line: as many as keep the device busy, where lines are few.
@@ -404,6 +435,7 @@ void berth_cuda_fill_index(berth_cuda_table* table) {
     table->kernels[BERTH_OP_PAD] = launch_pad;
     table->kernels[BERTH_OP_TRIL] = launch_tril;
     table->kernels[BERTH_OP_TRIU] = launch_triu;
+    table->kernels[BERTH_OP_EMBEDDING] = launch_embedding;
     table->kernels[BERTH_OP_GATHER] = launch_gather;
     table->kernels[BERTH_OP_TAKE_ALONG] = launch_gather;
     table->kernels[BERTH_OP_INDEX_SELECT] = launch_index_select;

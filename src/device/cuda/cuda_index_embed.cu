@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// EMBEDDING of quantised tables.
+#include "device/cuda/cuda_path.cuh"
+#include "device/cuda/cuda_weights.cuh"
+
+namespace {
+
+/// 4 neighbours of a row of a quantised table.
+template <class Blocks>
+DEVICE void embed_quad(const berth_cuda_embed_args& args, int64_t index, int64_t quad, float* to) {
+    constexpr int QUADS = Blocks::BLOCK / 4;
+    const int64_t block = quad / QUADS;
+    const unsigned char* row = args.table + index * args.row_bytes;
+    Blocks::quad(row + block * Blocks::BYTES, (int32_t)(quad - block * QUADS) * 4, to);
+}
+
+template <class Blocks> DEVICE void embed_rows(const berth_cuda_embed_args& args) {
+    const int64_t count = args.path.count * args.row.size;
+    for (int64_t at = grid_first(); at < count; at += grid_step()) {
+        int64_t quad = at;
+        const int64_t id = divide_any(args.row, args.is_small != 0, quad);
+        const int64_t index = index_at(args.ids, args.is_wide, path_to<1>(args.path, id).of[0]);
+        lanes<float, 4> held;
+        if (index >= 0 && index < args.size)
+            embed_quad<Blocks>(args, index, quad, held.of);
+        else
+            held.of[0] = held.of[1] = held.of[2] = held.of[3] = NAN;
+        float* out = args.out + at * 4;
+        if (args.is_aligned != 0) {
+            *(lanes<float, 4>*)(void*)out = held;
+        } else {
+            UNROLL
+            for (int i = 0; i < 4; ++i)
+                out[i] = held.of[i];
+        }
+    }
+}
+
+} // namespace
+
+KERNEL(embed, berth_cuda_embed_args) {
+    switch (args.dtype) {
+    case BERTH_Q4_0:
+        embed_rows<q4_0>(args);
+        break;
+    case BERTH_Q4_1:
+        embed_rows<q4_1>(args);
+        break;
+    case BERTH_Q5_0:
+        embed_rows<q5_0>(args);
+        break;
+    case BERTH_Q5_1:
+        embed_rows<q5_1>(args);
+        break;
+    case BERTH_Q8_0:
+        embed_rows<q8_0>(args);
+        break;
+    case BERTH_Q4_K:
+        embed_rows<q4_k>(args);
+        break;
+    case BERTH_Q5_K:
+        embed_rows<q5_k>(args);
+        break;
+    default:
+        embed_rows<q6_k>(args);
+        break;
+    }
+}
