@@ -81,12 +81,21 @@ const size_t berth_cuda_image_count = sizeof berth_cuda_images / sizeof berth_cu
 set_source_files_properties("${berth_cuda_images_source}" PROPERTIES OBJECT_DEPENDS
                                                                      "${berth_cuda_images}")
 
+# What the module has of the core's files; the rest it is given (cuda_module_entry.c).
+set(berth_cuda_core_sources "${PROJECT_SOURCE_DIR}/src/base/dtype.c"
+                            "${PROJECT_SOURCE_DIR}/src/base/status.c"
+                            "${PROJECT_SOURCE_DIR}/src/base/text.c"
+                            "${PROJECT_SOURCE_DIR}/src/base/thread.c"
+                            "${PROJECT_SOURCE_DIR}/src/tensor/shape.c")
 set_source_files_properties(${berth_cuda_checks} PROPERTIES COMPILE_OPTIONS -std=c++17)
-add_library(berth_cuda MODULE ${berth_cuda_host_sources} ${berth_cuda_checks}
-                              "${berth_cuda_images_source}")
+add_library(berth_cuda MODULE ${berth_cuda_host_sources} ${berth_cuda_core_sources}
+                              ${berth_cuda_checks} "${berth_cuda_images_source}")
 target_include_directories(berth_cuda PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_include_directories(berth_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-target_link_libraries(berth_cuda PRIVATE berth_flags)
+target_link_libraries(berth_cuda PRIVATE berth_flags Threads::Threads ${CMAKE_DL_LIBS})
+set_target_properties(berth_cuda PROPERTIES LINKER_LANGUAGE C)
+# One export, so that what the module has of the core's files is its own.
+target_link_options(berth_cuda PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/berth_cuda.map)
 if(NOT BERTH_SANITIZE)
   target_link_options(berth_cuda PRIVATE -Wl,--no-undefined)
 endif()

@@ -15,7 +15,7 @@
 #include "base/op_map.h"
 #include "berth/op.h"
 
-#define BERTH_DEVICE_ABI_VERSION 2u
+#define BERTH_DEVICE_ABI_VERSION 3u
 
 /// Every placed address is a multiple of this.
 #define BERTH_ALIGNMENT 64u
@@ -44,6 +44,9 @@ typedef struct berth_space {
 /// before it was issued is done.
 typedef struct berth_stream {
     berth_device* device; ///< borrowed; outlives the stream
+    void* native;         ///< the driver's stream; NULL where there is none
+    /// `native` has been handed to the user, whose own work on it the back end does not see.
+    _Atomic bool is_shared;
 } berth_stream;
 
 typedef enum berth_copy_kind {

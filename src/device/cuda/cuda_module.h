@@ -17,12 +17,14 @@ typedef struct berth_cuda_core {
     uint32_t abi_version; ///< BERTH_CUDA_MODULE_ABI_VERSION
     /// Keeps `text` as this thread's last error, and returns `status`.
     berth_status (*fail)(berth_status status, const char* text);
+    /// Puts `text` and ": " in front of it.
+    berth_status (*fail_prefix)(berth_status status, const char* text);
     void* (*host_alloc)(const berth_host* host, size_t size);
     void* (*host_calloc)(const berth_host* host, size_t count, size_t size);
     void (*host_free)(const berth_host* host, void* block);
     void (*log)(berth_log_level level, const char* text);
     void (*check_failed)(const char* condition, const char* file, int line); ///< does not return
-    const volatile uint32_t* fork_generation; ///< grows in every forked child
+    void (*note_stream)(void* native); ///< berth_native_stream_note()
 } berth_cuda_core;
 
 /// What can be chosen of the device; texts are borrowed for the time of the call.
@@ -36,7 +38,7 @@ typedef struct berth_cuda_options {
 
 typedef struct berth_cuda_module {
     uint32_t abi_version; ///< BERTH_CUDA_MODULE_ABI_VERSION compiled against
-    const char* version;  ///< BERTH_VERSION_TEXT compiled against
+    uint32_t version;     ///< BERTH_VERSION compiled against
     berth_status (*create)(const berth_host* host,
                            const berth_cuda_options* options,
                            berth_device** out_device);
