@@ -80,6 +80,69 @@ typedef struct berth_cuda_product_args {
     X(product_integers_64, args, true)
 // clang-format on
 
-#define BERTH_CUDA_KERNEL_MAP_MATRIX(X) BERTH_CUDA_KERNEL_MAP_PRODUCT(X, berth_cuda_product_args)
+/// Keys or values: strides in elements, in blocks where they are quantised.
+typedef struct berth_cuda_cached {
+    void* data;
+    int64_t block; ///< from block to block, or from batch to batch
+    int64_t row;   ///< from key to key
+    int64_t head;
+    int32_t is_aligned; ///< whole rows begin at multiples of 16 bytes
+} berth_cuda_cached;
+
+/// Queries, or new keys and values.
+typedef struct berth_cuda_rows {
+    const void* data;
+    int64_t batch;
+    int64_t row;
+    int64_t head;
+    int32_t dtype;
+    int32_t is_aligned;
+} berth_cuda_rows;
+
+/// Operands of ATTENTION and PAGED_ATTENTION, as op_params.h has them.
+typedef struct berth_cuda_attention_args {
+    berth_cuda_rows q;
+    berth_cuda_cached keys;
+    berth_cuda_cached values;
+    berth_cuda_rows new_keys; ///< of PAGED_ATTENTION, where there are any
+    berth_cuda_rows new_values;
+    void* out; ///< contiguous, of q's type
+    const void* mask;
+    int64_t mask_strides[4]; ///< batch, head, token, key; 0 where it is repeated
+    int64_t batches;
+    int64_t tokens; ///< of a batch
+    int64_t heads;
+    int64_t kv_heads;
+    int64_t depth;
+    int64_t width;
+    int64_t key_count;        ///< of ATTENTION
+    int64_t first_seen;       ///< of ATTENTION: keys that the first query sees
+    const int32_t* sequences; ///< of PAGED_ATTENTION, else NULL
+    const int32_t* table;
+    int64_t sequence_row;
+    int64_t sequence_number; ///< from number to number of a row
+    int64_t sequence_count;
+    int64_t table_stride;
+    int64_t entry_count; ///< of the table
+    int64_t block_count;
+    int64_t block_keys;
+    int64_t new_count; ///< rows of new_keys; -1: the sequences have no numbers for them
+    float scale;
+    int32_t mask_dtype;
+    int32_t dtype; ///< of keys and values
+} berth_cuda_attention_args;
+
+// clang-format off
+#define BERTH_CUDA_KERNEL_MAP_ATTENTION(X, args)  \
+    X(attention_f32,     args, true)              \
+    X(attention_f16,     args, true)              \
+    X(attention_bf16,    args, true)              \
+    X(attention_q8_0,    args, true)              \
+    X(attention_prepare, args, true)
+// clang-format on
+
+#define BERTH_CUDA_KERNEL_MAP_MATRIX(X)                                                            \
+    BERTH_CUDA_KERNEL_MAP_PRODUCT(X, berth_cuda_product_args)                                      \
+    BERTH_CUDA_KERNEL_MAP_ATTENTION(X, berth_cuda_attention_args)
 
 #endif // BERTH_DEVICE_CUDA_ARGS_MATRIX_H

@@ -43,6 +43,7 @@ void berth_cuda_fill_elementwise(berth_cuda_table* table);
 void berth_cuda_fill_row(berth_cuda_table* table);
 void berth_cuda_fill_index(berth_cuda_table* table);
 void berth_cuda_fill_matrix(berth_cuda_table* table);
+void berth_cuda_fill_attention(berth_cuda_table* table);
 void berth_cuda_fill_sort(berth_cuda_table* table);
 
 #endif // BERTH_DEVICE_CUDA_LAUNCH_H

@@ -12,6 +12,7 @@ static void fill(void) {
     berth_cuda_fill_row(&table);
     berth_cuda_fill_index(&table);
     berth_cuda_fill_matrix(&table);
+    berth_cuda_fill_attention(&table);
     berth_cuda_fill_sort(&table);
 }
 
