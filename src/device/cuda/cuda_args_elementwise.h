@@ -82,8 +82,6 @@ typedef struct berth_cuda_dequantise_args {
     berth_cuda_walk walk; ///< counts blocks; strides in blocks
     void* out;
     const unsigned char* from;
-    int32_t block_values;
-    int32_t block_bytes;
     uint8_t dtype;
     uint8_t out_dtype;
 } berth_cuda_dequantise_args;

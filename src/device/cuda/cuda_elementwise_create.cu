@@ -2,7 +2,7 @@
 // Tensors made from nothing: FILL ARANGE RAND RANDN RANDINT, with the CPU's numbers; and quantised
 // blocks made floats.
 #include "device/cuda/cuda_elements.cuh"
-#include "device/cuda/cuda_quantised.cuh"
+#include "device/cuda/cuda_weights.cuh"
 
 namespace {
 
@@ -66,6 +66,9 @@ DEVICE int64_t whole_of_double(berth_dtype dtype, double x) {
 
 // --- Quantised blocks ---------------------------------------------------------------------------
 
+/// Values that a thread makes at a time.
+constexpr int GROUP = 8;
+
 /// `group` as elements `at` on, which are a multiple of GROUP.
 template <class T> DEVICE void store_group(void* out, int64_t at, const float* group) {
     uint32_t made[GROUP * sizeof(T) / 4];
@@ -73,6 +76,26 @@ template <class T> DEVICE void store_group(void* out, int64_t at, const float* g
     for (int n = 0; n < GROUP; ++n)
         put_element<T>(made, n, from_f32<T>(group[n]));
     store_words<T, GROUP>(out, at, made);
+}
+
+/// Neighbours in a block are neighbours in a warp.
+template <class Blocks> DEVICE void dequantise_blocks(const berth_cuda_dequantise_args& args) {
+    constexpr int GROUPS = Blocks::BLOCK / GROUP;
+    const int64_t count = args.walk.count * GROUPS;
+    for (int64_t i = grid_first(); i < count; i += grid_step()) {
+        const int64_t at = walk_to<1>(args.walk, i / GROUPS).of[0];
+        const unsigned char* block = args.from + at * Blocks::BYTES;
+        const int32_t first = (int32_t)(i % GROUPS) * GROUP;
+        float group[GROUP];
+        Blocks::quad(block, first, group);
+        Blocks::quad(block, first + 4, group + 4);
+        if (args.out_dtype == BERTH_F32)
+            store_group<float>(args.out, i * GROUP, group);
+        else if (args.out_dtype == BERTH_F16)
+            store_group<f16>(args.out, i * GROUP, group);
+        else
+            store_group<bf16>(args.out, i * GROUP, group);
+    }
 }
 
 } // namespace
@@ -133,22 +156,31 @@ KERNEL_OF(THREADS, randint, berth_cuda_create_args) {
     }
 }
 
-// A thread makes a group of values; neighbours in a block are neighbours in a warp.
 KERNEL_OF(THREADS, dequantise, berth_cuda_dequantise_args) {
-    const int32_t groups = args.block_values / GROUP;
-    const int64_t count = args.walk.count * groups;
-    for (int64_t i = grid_first(); i < count; i += grid_step()) {
-        const int64_t block = walk_to<1>(args.walk, i / groups).of[0];
-        float group[GROUP];
-        dequantise_group((berth_dtype)args.dtype,
-                         args.from + block * args.block_bytes,
-                         (int)(i % groups) * GROUP,
-                         group);
-        if (args.out_dtype == BERTH_F32)
-            store_group<float>(args.out, i * GROUP, group);
-        else if (args.out_dtype == BERTH_F16)
-            store_group<f16>(args.out, i * GROUP, group);
-        else
-            store_group<bf16>(args.out, i * GROUP, group);
+    switch (args.dtype) {
+    case BERTH_Q4_0:
+        dequantise_blocks<q4_0>(args);
+        break;
+    case BERTH_Q4_1:
+        dequantise_blocks<q4_1>(args);
+        break;
+    case BERTH_Q5_0:
+        dequantise_blocks<q5_0>(args);
+        break;
+    case BERTH_Q5_1:
+        dequantise_blocks<q5_1>(args);
+        break;
+    case BERTH_Q8_0:
+        dequantise_blocks<q8_0>(args);
+        break;
+    case BERTH_Q4_K:
+        dequantise_blocks<q4_k>(args);
+        break;
+    case BERTH_Q5_K:
+        dequantise_blocks<q5_k>(args);
+        break;
+    default:
+        dequantise_blocks<q6_k>(args);
+        break;
     }
 }

@@ -7,7 +7,7 @@
 #include "device/cpu/kernel_convert_scalar.h"
 #include "device/cpu/kernel_random.h"
 #include "device/cuda/cuda_launch_copy.h"
-#include "device/cuda/cuda_value.h"
+#include "device/cuda/cuda_launch_value.h"
 
 enum { THREADS = 256 };
 

@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "base/op_params.h"
 #include "device/cuda/cuda_launch_copy.h"
-#include "device/cuda/cuda_value.h"
+#include "device/cuda/cuda_launch_value.h"
 
 enum { THREADS = 256, VECTOR_BYTES = 16 };
 
@@ -223,8 +223,6 @@ static void dequantise(const berth_view* x, const berth_view* out) {
     berth_cuda_dequantise_args args = {
         .out = out->data,
         .from = x->data,
-        .block_values = (int32_t)info->block_values,
-        .block_bytes = (int32_t)info->block_bytes,
         .dtype = (uint8_t)x->dtype,
         .out_dtype = (uint8_t)out->dtype,
     };

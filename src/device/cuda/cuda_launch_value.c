@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/cuda/cuda_value.h"
+#include "device/cuda/cuda_launch_value.h"
 
 #include <math.h>
 #include <string.h>
