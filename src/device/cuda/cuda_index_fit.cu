@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that lay elements out anew: joined, repeated, rolled, padded, a triangle of them.
+#include "device/cuda/cuda_elements.cuh"
 #include "device/cuda/cuda_path.cuh"
 
 namespace {
@@ -26,75 +27,6 @@ template <class Unit> DEVICE void place_units(const berth_cuda_place_args& args)
         UNROLL
         for (int i = 0; i < SOME; ++i)
             if (first + i * step < count) target[to[i]] = held[i];
-    }
-}
-
-/// A value of any plain type: the integer's, or the float's.
-struct plain_value {
-    int64_t whole;
-    float real;
-    bool is_float;
-};
-
-DEVICE plain_value whole_value(int64_t whole) { return plain_value{whole, 0.0f, false}; }
-DEVICE plain_value real_value(float real) { return plain_value{0, real, true}; }
-
-DEVICE plain_value load_plain(int32_t dtype, const void* base, int64_t at) {
-    switch (dtype) {
-    case BERTH_F32:
-        return real_value(((const float*)base)[at]);
-    case BERTH_F16:
-        return real_value(to_f32(((const f16*)base)[at]));
-    case BERTH_BF16:
-        return real_value(to_f32(((const bf16*)base)[at]));
-    case BERTH_I32:
-        return whole_value(((const int32_t*)base)[at]);
-    case BERTH_I64:
-        return whole_value(((const int64_t*)base)[at]);
-    case BERTH_I8:
-        return whole_value(((const int8_t*)base)[at]);
-    default:
-        return whole_value(((const uint8_t*)base)[at]);
-    }
-}
-
-/// Toward zero within [low, high]; NaN is 0.
-DEVICE int64_t whole_of(const plain_value& value, int64_t low, int64_t high) {
-    if (!value.is_float) return value.whole;
-    if (!(value.real == value.real)) return 0;
-    if (value.real <= (float)low) return low;
-    // 2^63 and 2^31 are rounded to by the largest of their types
-    if (value.real >= (float)high) return high;
-    return (int64_t)value.real;
-}
-
-DEVICE void store_plain(int32_t dtype, void* base, int64_t at, const plain_value& value) {
-    const float real = value.is_float ? value.real : (float)value.whole;
-    switch (dtype) {
-    case BERTH_F32:
-        ((float*)base)[at] = real;
-        break;
-    case BERTH_F16:
-        ((f16*)base)[at] = from_f32<f16>(real);
-        break;
-    case BERTH_BF16:
-        ((bf16*)base)[at] = from_f32<bf16>(real);
-        break;
-    case BERTH_I32:
-        ((uint32_t*)base)[at] = (uint32_t)whole_of(value, INT32_MIN, INT32_MAX);
-        break;
-    case BERTH_I64:
-        ((int64_t*)base)[at] = whole_of(value, INT64_MIN, INT64_MAX);
-        break;
-    case BERTH_I8:
-        ((uint8_t*)base)[at] = (uint8_t)whole_of(value, INT8_MIN, INT8_MAX);
-        break;
-    case BERTH_U8:
-        ((uint8_t*)base)[at] = (uint8_t)whole_of(value, 0, UINT8_MAX);
-        break;
-    default:
-        ((uint8_t*)base)[at] = value.is_float ? value.real != 0.0f : value.whole != 0;
-        break;
     }
 }
 
@@ -185,10 +117,13 @@ KERNEL(place, berth_cuda_place_args) {
 }
 
 KERNEL(place_as, berth_cuda_convert_args) {
+    const berth_dtype from = (berth_dtype)args.from, to = (berth_dtype)args.to;
     for (int64_t at = grid_first(); at < args.path.count; at += grid_step()) {
         const path_place<2> place = path_to<2>(args.path, at);
-        store_plain(
-            args.to, args.target, place.of[1], load_plain(args.from, args.source, place.of[0]));
+        if (is_real_type(to))
+            store(args.target, to, place.of[1], load_real(args.source, from, place.of[0], to));
+        else
+            store(args.target, to, place.of[1], load_whole(args.source, from, place.of[0], to));
     }
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of the ops whose kernels are in cuda_index.cu and cuda_index_fit.cu.
-#include <math.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/op_params.h"
-#include "device/cpu/kernel_convert_scalar.h"
 #include "device/cuda/cuda_launch.h"
+#include "device/cuda/cuda_launch_value.h"
 
 enum {
     THREADS = 256,
@@ -142,31 +141,6 @@ static void launch_repeat(const berth_op_call* call) {
 
 // --- Padding and triangles ----------------------------------------------------------------------
 
-/// Toward zero, within what the type holds; NaN is 0.
-static int64_t whole_of(berth_dtype dtype, double value) {
-    const int64_t low = berth_dtype_lowest(dtype), high = berth_dtype_highest(dtype);
-    if (isnan(value)) return 0;
-    if (value <= (double)low) return low;
-    if (value >= (double)high) return high; // (double)INT64_MAX is 2^63, which is too large
-    return (int64_t)value;
-}
-
-/// `value` as FILL converts it.
-static void store_value(berth_dtype dtype, double value, unsigned char item[8]) {
-    const float narrow = (float)value;
-    const uint16_t half = dtype == BERTH_F16 ? berth_f32_to_f16(narrow) : berth_f32_to_bf16(narrow);
-    if (dtype == BERTH_F32) {
-        memcpy(item, &narrow, sizeof narrow);
-    } else if (berth_dtype_is_half(dtype)) {
-        memcpy(item, &half, sizeof half);
-    } else if (dtype == BERTH_BOOL) {
-        item[0] = value != 0.0;
-    } else {
-        const int64_t whole = whole_of(dtype, value);
-        memcpy(item, &whole, (size_t)berth_dtype_bytes(dtype)); // the low bytes come first
-    }
-}
-
 /// Adds a dimension of the output; joined with the last one where it is whole and x's elements go
 /// on.
 static void append_padded(berth_cuda_pad_args* args,
@@ -201,7 +175,7 @@ static void launch_pad(const berth_op_call* call) {
         append_padded(&args, x->dims[d], x->strides[d], params->pads[d]);
     if (args.path.count == 0) return;
     unsigned char item[8] = {0};
-    store_value(x->dtype, params->value, item);
+    berth_cuda_value_store(x->dtype, params->value, item);
     fill_unit(args.value, item, bytes);
     const int32_t last = args.path.rank - 1;
     uint64_t places = bits_of(args.x) | bits_of(args.out);
