@@ -60,6 +60,9 @@ DEVICE float real_remainder(float a, float b) {
     return rest != 0.0f && (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
 }
 
+/// C's pow, of a signalling NaN too.
+DEVICE float real_power(float a, float b) { return a == 1.0f || b == 0.0f ? 1.0f : powf(a, b); }
+
 NUMBER(add, a + b, sum(a, b))
 NUMBER(sub, a - b, difference(a, b))
 NUMBER(mul, a* b, product(a, b))
@@ -67,7 +70,7 @@ REAL(div, a / b)
 NUMBER(minimum, a <= b || a != a ? a : b, a < b ? a : b) // NaN, if there is one
 NUMBER(maximum, a >= b || a != a ? a : b, a > b ? a : b)
 NUMBER(remainder, real_remainder(a, b), integer_remainder(a, b))
-NUMBER(pow, powf(a, b), integer_power(a, b))
+NUMBER(pow, real_power(a, b), integer_power(a, b))
 COMPARISON(eq, ==)
 COMPARISON(ne, !=)
 COMPARISON(lt, <)
