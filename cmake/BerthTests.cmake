@@ -151,4 +151,5 @@ berth_register_test(docs/ops_page unit)
 
 include(BerthInterchangeTests)
 include(BerthServeTests)
+include(BerthCudaTests)
 include(BerthInstallTests)

@@ -5,6 +5,7 @@
 #ifndef BERTH_TESTS_CUDA_EMULATION_H
 #define BERTH_TESTS_CUDA_EMULATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ void emulation_sync_warp(void);
 /// Puts the `size` (at most 64) bytes that thread `lane` of the warp has at its `value` into
 /// `value`.
 void emulation_exchange(void* value, size_t size, uint32_t lane);
+/// The block's memory for the shared array `key`, `size` bytes with all bits set at first.
+void* emulation_shared(const void* key, size_t size);
 float emulation_f16_to_f32(uint16_t bits);
 uint16_t emulation_f32_to_f16(float value);
 float emulation_bf16_to_f32(uint16_t bits);
@@ -38,11 +41,23 @@ uint16_t emulation_f32_to_bf16(float value);
 // What tests and the stand-in driver call.
 
 /// Runs all blocks of a kernel with the struct of arguments at `arguments`, and returns when they
-/// are done. Blocks run in an order that differs from call to call.
+/// are done. Blocks, and the threads in them, run in an order that differs from call to call.
+/// Several threads of the host may do so at once.
 void emulation_run(berth_cuda_kernel kernel,
                    uint64_t blocks,
                    uint32_t threads,
                    const void* arguments);
+
+/// A kernel as a function of its arguments.
+typedef void (*emulation_function)(const void* arguments);
+
+/// The same for a function that is no kernel of the list; `name` is for messages.
+void emulation_run_function(const char* name,
+                            emulation_function function,
+                            bool is_cooperative,
+                            uint64_t blocks,
+                            uint32_t threads,
+                            const void* arguments);
 
 /// The kernel with the symbol `name`; BERTH_CUDA_KERNEL_COUNT if there is none.
 berth_cuda_kernel emulation_find(const char* name);

@@ -71,7 +71,9 @@ DEVICE uint64_t high_product(uint64_t a, uint64_t b) { return __umul64hi(a, b); 
 #define MEMBER inline
 #define KERNEL(name, args_type) extern "C" void berth_cuda_##name(const args_type& args)
 #define KERNEL_OF(threads, name, args_type) KERNEL(name, args_type)
-#define SHARED(type, name, count) static thread_local type name[count]
+#define SHARED(type, name, count)                                                                  \
+    static char name##_key;                                                                        \
+    auto& name = *static_cast<type(*)[count]>(emulation_shared(&name##_key, sizeof(type[count])))
 #define UNROLL
 #define UNROLL_BY(count)
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# The CUDA back end without a GPU, a driver or the toolkit: the kernels compiled as C++ for the host
+# (tests/cuda/emulation.h), and the launchers over them.
+#
+# src/device/cuda/cuda_*.cu            -> berth_cuda_emulated_kernels
+# src/device/cuda/cuda_launch_*.c      -> berth_cuda_direct, with tests/cuda/direct_run.c
+# tests/cuda/test_cuda_kernels_NAME.c  -> tests of kernels against the CPU's, linked with both
+enable_language(CXX)
+
+set(berth_cuda_dir "${PROJECT_SOURCE_DIR}/src/device/cuda")
+set(berth_cuda_tests_dir "${PROJECT_SOURCE_DIR}/tests/cuda")
+file(GLOB berth_cuda_kernel_sources CONFIGURE_DEPENDS "${berth_cuda_dir}/cuda_*.cu")
+file(GLOB berth_cuda_launcher_sources CONFIGURE_DEPENDS "${berth_cuda_dir}/cuda_launch_*.c")
+list(APPEND berth_cuda_launcher_sources "${berth_cuda_dir}/cuda_table.c"
+     "${berth_cuda_dir}/cuda_walk.c")
+
+# With the project's warnings. Fibers' stacks are the emulation's own affair: a sanitizer
+# need not keep others beside them.
+add_library(berth_cuda_emulation_flags INTERFACE)
+target_compile_options(
+  berth_cuda_emulation_flags
+  INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>"
+            "$<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>"
+            "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Debug>>:-O1>")
+if(BERTH_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(
+    berth_cuda_emulation_flags
+    INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize-address-use-after-return=never>")
+endif()
+target_include_directories(
+  berth_cuda_emulation_flags INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests"
+                                       "${berth_cuda_tests_dir}")
+target_link_libraries(berth_cuda_emulation_flags INTERFACE berth_flags)
+
+set_source_files_properties(${berth_cuda_kernel_sources} PROPERTIES LANGUAGE CXX)
+add_library(berth_cuda_emulated_kernels STATIC ${berth_cuda_kernel_sources}
+                                               "${berth_cuda_tests_dir}/emulation.cpp")
+set_target_properties(berth_cuda_emulated_kernels PROPERTIES CXX_STANDARD 17)
+target_link_libraries(berth_cuda_emulated_kernels PUBLIC berth_cuda_emulation_flags)
+
+add_library(berth_cuda_direct STATIC ${berth_cuda_launcher_sources}
+                                     "${berth_cuda_tests_dir}/direct_run.c")
+target_link_libraries(berth_cuda_direct PUBLIC berth_cuda_emulated_kernels berth_internal)
+
+target_sources(test_emulation PRIVATE "${berth_cuda_tests_dir}/emulation_samples.cpp")
+set_target_properties(test_emulation PROPERTIES CXX_STANDARD 17)
+target_link_libraries(test_emulation PRIVATE berth_cuda_emulated_kernels)
+foreach(source IN LISTS berth_test_sources)
+  if(source MATCHES "/tests/cuda/test_(cuda_kernels_.*)\\.c$")
+    target_link_libraries(test_${CMAKE_MATCH_1} PRIVATE berth_cuda_direct)
+  endif()
+endforeach()

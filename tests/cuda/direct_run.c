@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What launchers call, without a device, a stream or a driver: kernels run at once on host memory.
+#include "cuda/emulation.h"
+#include "device/cuda/cuda_launch.h"
+
+enum { MULTIPROCESSORS = 4 };
+
+void berth_cuda_run(berth_cuda_kernel kernel,
+                    uint64_t blocks,
+                    uint32_t threads,
+                    const void* arguments) {
+    emulation_run(kernel, blocks, threads, arguments);
+}
+
+uint32_t berth_cuda_query_multiprocessors(void) { return MULTIPROCESSORS; }
+
+uint64_t berth_cuda_blocks_for(uint64_t count, uint32_t threads) {
+    const uint64_t all = (count + threads - 1) / threads;
+    // As many as the device holds at once, 2048 threads a multiprocessor.
+    const uint64_t most = (uint64_t)MULTIPROCESSORS * (2048 / threads);
+    return all < most ? all : most;
+}
