@@ -117,7 +117,8 @@ VF_INLINE vf load_bf16(const uint16_t* from) {
                                           int64_t depth,                                           \
                                           const berth_rows_ahead* ahead,                           \
                                           int64_t key) {                                           \
-        const int64_t asked = (VF_LANES * VF_LANES + depth - 1) / depth; /* rows a step */         \
+        /* rows a step, of which there are none where the depth is less */                         \
+        const int64_t asked = depth < VF_LANES ? 0 : (VF_LANES * VF_LANES + depth - 1) / depth;    \
         int64_t d = 0;                                                                             \
         for (; d + VF_LANES <= depth; d += VF_LANES) {                                             \
             vf x[VF_LANES];                                                                        \
