@@ -23,6 +23,7 @@ constexpr int STEP = 32;     // of the depth, at a time
 constexpr int OWN_ROWS = 8;  // whose scores of one key a thread has
 constexpr int COLUMNS = 128; // of values; each thread has one, of all rows
 constexpr int PITCH = ROWS + 4;
+constexpr int64_t NOWHERE = INT64_MIN;
 constexpr int AHEAD = 8; // values of a column that are asked for together
 constexpr int WARP_ROWS = ROWS / (int)(THREADS / BERTH_CUDA_WARP);
 
@@ -37,7 +38,7 @@ struct shared_tile {
     float* keys;       ///< [STEP, TILE]
     float* powers;     ///< [TILE, PITCH]: scores, then powers
     float* keep;       ///< [ROWS]: what remains of the sums so far; at the end 1 / total
-    int64_t* key_at;   ///< [TILE]: places of the keys' rows; -1: not there
+    int64_t* key_at;   ///< [TILE]: places of the keys' rows, or NOWHERE
     int64_t* value_at; ///< [TILE]
     int* seen;         ///< [ROWS]: keys of the tile that a row sees; 0 also where all are hidden
 };
@@ -90,7 +91,7 @@ DEVICE void find_keys(const berth_cuda_attention_args& args,
     }
     const bool is_there = block >= 0;
     const berth_cuda_cached &k = args.keys, &v = args.values;
-    tile.key_at[at] = is_there ? block * k.block + row * k.row + unit.kv_head * k.head : -1;
+    tile.key_at[at] = is_there ? block * k.block + row * k.row + unit.kv_head * k.head : NOWHERE;
     tile.value_at[at] = is_there ? block * v.block + row * v.row + unit.kv_head * v.head : 0;
 }
 
@@ -128,7 +129,7 @@ DEVICE void bring_keys(const berth_cuda_attention_args& args, int64_t d0, const 
     UNROLL
     for (int i = 0; i < STEP / 2; i += 8) {
         float some[8] = {};
-        if (at >= 0 && d0 + first + i < args.depth)
+        if (at != NOWHERE && d0 + first + i < args.depth)
             cached_rows<T>::load(args.keys, at, d0 + first + i, args.depth, some);
         UNROLL
         for (int e = 0; e < 8; ++e)
@@ -195,7 +196,7 @@ DEVICE void score_tile(const berth_cuda_attention_args& args,
                 scores[r] = fmaf(of_rows[r], of_key, scores[r]);
         }
     }
-    const bool is_there = tile.key_at[key] >= 0;
+    const bool is_there = tile.key_at[key] != NOWHERE;
     UNROLL
     for (int r = 0; r < OWN_ROWS; ++r) {
         const int row = row0 + r;
@@ -239,7 +240,7 @@ DEVICE void attend_row(const berth_cuda_attention_args& args,
         const int key = lane + 32 * i;
         scores[i] = tile.powers[key * PITCH + row];
         const bool is_hidden = args.mask != nullptr && scores[i] == -INFINITY;
-        if (key < visible && tile.key_at[key] >= 0 && !is_hidden) has_any = 1.0f;
+        if (key < visible && tile.key_at[key] != NOWHERE && !is_hidden) has_any = 1.0f;
     }
     has_any = warp_reduce(has_any, larger_of());
     const float most = warp_reduce(fmaxf(scores[0], scores[1]), larger_of());
@@ -313,7 +314,7 @@ DEVICE void sum_tile(const berth_cuda_attention_args& args,
         float values[AHEAD];
         UNROLL
         for (int i = 0; i < AHEAD; ++i) {
-            const bool is_there = has_column && key + i < most && tile.key_at[key + i] >= 0;
+            const bool is_there = has_column && key + i < most && tile.key_at[key + i] != NOWHERE;
             values[i] =
                 is_there ? cached_rows<T>::one(args.values, tile.value_at[key + i], column) : 0.0f;
         }

@@ -9,7 +9,7 @@ enum {
     THREADS = 256,
     MOST_BLOCKS = 1 << 20, // of kernels that loop over the grid
     TILE_THREADS = 512,
-    GROUP = 1 << 19, // records that are sorted at once, unless a row has more
+    GROUP = 1 << 24, // records that are sorted at once, unless a row has more
     HEAD_BYTES = 64, // of a workspace that begins with a total
 };
 
