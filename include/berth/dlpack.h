@@ -17,7 +17,8 @@ extern "C" {
 /// row-major), in memory that the host can reach (kDLCPU), aligned to its element. The elements
 /// are those of the moment when an op reads them: who still writes to them orders that himself.
 /// Ops never write to the memory; berth_tensor_write() and berth_tensor_map() do unless
-/// `read_only`.
+/// `read_only`. A device that does not reach the host's memory gets a copy of the elements, as of
+/// berth_tensor_from_memory(), and `managed` is given back before the call returns.
 /// Ownership: on success `managed` belongs to the tensor: its deleter is called exactly once, when
 ///            no tensor uses the memory any more, as a berth_deleter is. After an error `managed`
 ///            is still the caller's.

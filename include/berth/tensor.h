@@ -55,14 +55,18 @@ static inline berth_tensor* berth_move(berth_tensor* tensor) {
 typedef void (*berth_deleter)(void* self, void* data);
 
 /// Makes a tensor over memory that Berth does not own: `data` holds at least `bytes` bytes,
-/// contiguous [dims] of `dtype`, aligned to its element (block types: to 1). On a device without
-/// host access, `data` is an address of that device; on the dry one it is any, as nobody looks
-/// there. A read-only tensor is never written: ops that would update it copy first,
-/// berth_tensor_write refuses.
+/// contiguous [dims] of `dtype`, aligned to its element (block types: to 1). A read-only tensor is
+/// never written: ops that would update it copy first, berth_tensor_write refuses.
+///
+/// A device that does not reach the host's memory gets a copy: the tensor is a new one, a value of
+/// the step that is open, and later changes of the memory are not seen. Bytes of berth_alloc() on
+/// the same context are its own already and are used where they are. On the dry device `data` is
+/// any address, as nobody looks there.
 /// Ownership: `deleter(self, data)` (may be NULL) is called exactly once, when no tensor uses the
-///            memory any more; not if this call fails.
+///            memory any more (where it was copied: before this call returns); not if this call
+///            fails.
 /// Errors:    NULL and the context's error if the shape is not acceptable or needs more than
-///            `bytes`.
+///            `bytes`; where it is copied BERTH_ERR_OUT_OF_MEMORY and BERTH_ERR_DEVICE, too.
 BERTH_API berth_tensor* berth_tensor_from_memory(berth_context* context,
                                                  void* data,
                                                  uint64_t bytes,
@@ -96,9 +100,11 @@ BERTH_API bool berth_tensor_is_contiguous(const berth_tensor* tensor);
 BERTH_API berth_context* berth_tensor_context(const berth_tensor* tensor);
 
 /// Copies the elements, row-major, to `buffer` of exactly `bytes` == berth_tensor_bytes() bytes;
-/// waits for them. On the dry device all are 0, whatever was written.
-/// Errors: BERTH_ERR_INVALID_ARGUMENT; BERTH_ERR_UNSUPPORTED if the tensor is not contiguous on a
-///         device that computes and has no host access; BERTH_ERR_DEVICE, BERTH_ERR_FORKED.
+/// waits for them. On the dry device all are 0, whatever was written. From a device whose memory
+/// the host cannot reach, a tensor that is not contiguous comes in pieces, with what lies between
+/// its elements: berth_contiguous() of a large one that is scattered may be faster to read.
+/// Errors: BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_OUT_OF_MEMORY (host memory for such pieces),
+///         BERTH_ERR_DEVICE, BERTH_ERR_FORKED.
 BERTH_API BERTH_NODISCARD berth_status berth_tensor_read(berth_tensor* tensor,
                                                          void* buffer,
                                                          uint64_t bytes);

@@ -75,3 +75,19 @@ void berth_reserved_space_mark(berth_space* space, uint64_t offset, uint64_t siz
     const uint64_t granule = space->device->granule_bytes;
     memset(marked->mapped + offset / granule, mapped, size / granule);
 }
+
+bool berth_reserved_space_protect(berth_space* space, bool is_open) {
+    const reserved_space* changed = (const reserved_space*)space;
+    const uint64_t granule = space->device->granule_bytes;
+    const uint64_t count = space->size_bytes / granule;
+    for (uint64_t i = 0; i < count;) {
+        uint64_t end = i;
+        while (end < count && changed->mapped[end])
+            ++end;
+        const size_t bytes = (size_t)((end - i) * granule);
+        const int access = is_open ? PROT_READ | PROT_WRITE : PROT_NONE;
+        if (end > i && mprotect(space->base + i * granule, bytes, access) != 0) return false;
+        i = end > i ? end : i + 1;
+    }
+    return true;
+}

@@ -20,4 +20,7 @@ bool berth_reserved_space_is(const berth_space* space, uint64_t offset, uint64_t
 /// Notes what becomes of the range's granules.
 void berth_reserved_space_mark(berth_space* space, uint64_t offset, uint64_t size, bool mapped);
 
+/// Lets the process touch the mapped granules of the space, or not. False if the system refuses.
+bool berth_reserved_space_protect(berth_space* space, bool is_open);
+
 #endif // BERTH_DEVICE_RESERVED_SPACE_H

@@ -149,7 +149,7 @@ static bool may_continue(const berth_context* context, const op_state* state, ui
         atomic_load_explicit(&storage->refs, memory_order_acquire) != 1)
         return false;
     if (storage->home != &context->home || tensor->home != &context->home) return false;
-    if (storage->kind == BERTH_STORAGE_FOREIGN ||
+    if (storage->kind == BERTH_STORAGE_FOREIGN || storage->is_read_only ||
         atomic_load_explicit(&storage->marks, memory_order_acquire) != 0)
         return false;
     if (!tensor->is_dense) return false;

@@ -67,17 +67,13 @@ static void give_back(void* self, void* data) {
     if (managed->deleter != NULL) managed->deleter(managed);
 }
 
-static berth_status describe(const berth_context* context,
-                             const DLTensor* tensor,
-                             berth_foreign* out) {
+static berth_status describe(const DLTensor* tensor, berth_foreign* out) {
     if (tensor->device.device_type != kDLCPU)
         return berth_fail(BERTH_ERR_UNSUPPORTED,
                           "the memory is on device %d of type %d: copy it to the host (type %d)",
                           tensor->device.device_id,
                           (int)tensor->device.device_type,
                           (int)kDLCPU);
-    if (!berth_device_takes_host_memory(context->home.stream->device))
-        return berth_fail(BERTH_ERR_UNSUPPORTED, "the device cannot use the host's memory");
     BERTH_TRY(import_type(tensor->dtype, &out->dtype));
     const uintptr_t at = (uintptr_t)tensor->data;
     if (tensor->byte_offset > UINTPTR_MAX - at)
@@ -99,17 +95,11 @@ berth_tensor* berth_tensor_from_dlpack(berth_context* context,
     if (context == NULL || berth_home_is_forked(&context->home)) return NULL;
     berth_foreign foreign = {
         .is_read_only = read_only, .deleter = give_back, .deleter_self = managed};
-    berth_tensor* tensor = NULL;
-    if (!berth_home_lock(&context->home)) return NULL;
-    if (context->error == BERTH_OK) {
-        berth_status status =
-            managed != NULL ? describe(context, &managed->dl_tensor, &foreign)
-                            : berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the managed tensor is NULL");
-        if (status == BERTH_OK) status = berth_foreign_adopt(context, &foreign, &tensor);
-        if (status != BERTH_OK) berth_context_fail(context, status, "tensor_from_dlpack", NULL);
-    }
-    berth_home_unlock(&context->home);
-    return tensor;
+    if (berth_context_error(context) != BERTH_OK) return NULL;
+    const berth_status status =
+        managed != NULL ? describe(&managed->dl_tensor, &foreign)
+                        : berth_fail(BERTH_ERR_INVALID_ARGUMENT, "the managed tensor is NULL");
+    return berth_foreign_bring_in(context, "tensor_from_dlpack", status, &foreign);
 }
 
 // --- Out ----------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ typedef struct berth_foreign {
     /// fine. NULL: row-major.
     const int64_t* strides;
     bool is_read_only;
+    /// `data` is an address of the context's device, not of the host; of use where those differ.
+    bool is_on_device;
     /// May be NULL; called once with `deleter_self` and the lowest address that the tensor touches.
     berth_deleter deleter;
     void* deleter_self;
@@ -30,5 +32,24 @@ typedef struct berth_foreign {
 BERTH_NODISCARD berth_status berth_foreign_adopt(berth_context* context,
                                                  const berth_foreign* foreign,
                                                  berth_tensor** out_tensor);
+
+/// True if the device can use the memory where it lies. What it cannot use is copied to it.
+bool berth_foreign_is_usable(const berth_context* context, const berth_foreign* foreign);
+
+/// Makes a tensor of what lies in the window on memory of the context's device, and has copied it
+/// when it returns: the memory stays the owner's, and the deleter is left to the caller. A value of
+/// a step, as a new tensor is. Under the context's lock, like the above, and with its errors and
+/// those of an allocation and a copy.
+BERTH_NODISCARD berth_status berth_foreign_copy(berth_context* context,
+                                                const berth_foreign* foreign,
+                                                berth_tensor** out_tensor);
+
+/// Does the one or the other, as the device needs it: the whole of a public call `op`. An error is
+/// the context's; `foreign` is NULL where there is one already, as the thread's detail text says.
+/// Not under the context's lock, so that the deleter of what was copied can be called.
+berth_tensor* berth_foreign_bring_in(berth_context* context,
+                                     const char* op,
+                                     berth_status status,
+                                     const berth_foreign* foreign);
 
 #endif // BERTH_EXEC_FOREIGN_H

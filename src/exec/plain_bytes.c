@@ -83,6 +83,16 @@ void berth_free(berth_context* context, void* data) {
     if (has_locked) berth_home_unlock(&context->home);
 }
 
+bool berth_plain_bytes_have(const berth_context* context, const void* data) {
+    const berth_address_map* map = &context->plain_bytes;
+    const uintptr_t at = (uintptr_t)data;
+    for (size_t i = 0; map->count > 0 && i < map->capacity; ++i) {
+        const uintptr_t begin = (uintptr_t)map->slots[i].address;
+        if (begin != 0 && at >= begin && at - begin < map->slots[i].size_bytes) return true;
+    }
+    return false;
+}
+
 void berth_plain_bytes_end(berth_context* context) {
     berth_address_map* map = &context->plain_bytes;
     if (map->count > 0 && context->runtime->reports_leaks)

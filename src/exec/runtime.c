@@ -86,6 +86,9 @@ static berth_status create_device(berth_runtime* runtime, const berth_options* o
     switch ((berth_option_device)berth_options_word(options, BERTH_OPTION_DEVICE)) {
     case BERTH_DEVICE_WORD_SIM:
         return berth_sim_device_create(runtime->host, &(berth_sim_options){0}, &runtime->device);
+    case BERTH_DEVICE_WORD_HIDDEN:
+        return berth_sim_device_create(
+            runtime->host, &(berth_sim_options){.is_hidden = true}, &runtime->device);
     case BERTH_DEVICE_WORD_DRY:
         return create_dry_device(runtime, options);
     case BERTH_DEVICE_WORD_CPU:
@@ -138,6 +141,16 @@ static berth_status check_buckets(const berth_runtime* runtime) {
     return status == BERTH_OK ? status : berth_fail_prefix(status, "BERTH_BUCKETS");
 }
 
+/// Memory of the process is of no use to a device that cannot reach it.
+static berth_status check_mode(const berth_runtime* runtime) {
+    if (runtime->mode != BERTH_MODE_SYSTEM || berth_device_takes_host_memory(runtime->device))
+        return BERTH_OK;
+    return berth_fail(BERTH_ERR_UNSUPPORTED,
+                      "BERTH_MODE is system, whose memory is the process's own: device %s cannot "
+                      "use that",
+                      runtime->device->name);
+}
+
 static berth_status create_improver(berth_runtime* runtime, const berth_options* options) {
     const uint64_t budget_ns = berth_options_u64(options, BERTH_OPTION_PLAN_BUDGET_MS) * 1000000;
     if (budget_ns == 0) return BERTH_OK;
@@ -156,6 +169,7 @@ static berth_status set_up(berth_runtime* runtime, const berth_options* options)
     BERTH_TRY(check_buckets(runtime));
     BERTH_TRY(create_improver(runtime, options));
     BERTH_TRY(create_device(runtime, options));
+    BERTH_TRY(check_mode(runtime));
     if (berth_options_bool(options, BERTH_OPTION_CHECK_ORDER))
         BERTH_TRY(berth_order_check_start(runtime->device));
     uint64_t total, available;

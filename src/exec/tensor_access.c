@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "exec/foreign.h"
+#include "exec/gather.h"
 
 berth_tensor* berth_tensor_from_memory(berth_context* context,
                                        void* data,
@@ -27,14 +28,7 @@ berth_tensor* berth_tensor_from_memory(berth_context* context,
         .deleter = deleter,
         .deleter_self = self,
     };
-    berth_tensor* tensor = NULL;
-    if (!berth_home_lock(&context->home)) return NULL;
-    if (context->error == BERTH_OK) {
-        const berth_status status = berth_foreign_adopt(context, &foreign, &tensor);
-        if (status != BERTH_OK) berth_context_fail(context, status, "tensor_from_memory", NULL);
-    }
-    berth_home_unlock(&context->home);
-    return tensor;
+    return berth_foreign_bring_in(context, "tensor_from_memory", BERTH_OK, &foreign);
 }
 
 berth_context* berth_tensor_context(const berth_tensor* tensor) {
@@ -68,35 +62,6 @@ static berth_status check_access(const berth_tensor* tensor, const void* buffer,
     return BERTH_OK;
 }
 
-/// Copies `count` items (elements, or blocks of a quantised type) from the row-major number `first`
-/// on, row by row, where the device's memory can be read by the host.
-static void gather(const berth_tensor* tensor, int64_t first, int64_t count, unsigned char* to) {
-    const berth_dtype_info* info = berth_dtype_info_of((berth_dtype)tensor->dtype);
-    const int32_t last = tensor->rank - 1;
-    const int64_t row = last < 0 ? 1 : tensor->dims[last] / info->block_values;
-    const int64_t step = last < 0 ? 1 : tensor->strides[last];
-    const size_t item = info->block_bytes;
-    int64_t column = first % row, rest = first / row;
-    int64_t index[BERTH_MAX_RANK] = {0};
-    for (int32_t d = last - 1; d >= 0; --d) {
-        index[d] = rest % tensor->dims[d];
-        rest /= tensor->dims[d];
-    }
-    while (count > 0) {
-        const int64_t end = count < row - column ? column + count : row;
-        count -= end - column;
-        int64_t offset = 0;
-        for (int32_t d = 0; d < last; ++d)
-            offset += index[d] * tensor->strides[d];
-        const unsigned char* from = berth_tensor_data(tensor) + offset * (int64_t)item;
-        for (; column < end; ++column, to += item)
-            memcpy(to, from + column * step * (int64_t)item, item);
-        column = 0;
-        for (int32_t d = last - 1; d >= 0 && ++index[d] == tensor->dims[d]; --d)
-            index[d] = 0;
-    }
-}
-
 static berth_status read_locked(berth_tensor* tensor, int64_t first, int64_t count, void* buffer) {
     berth_stream* stream = tensor->storage->home->stream;
     const uint64_t item = berth_dtype_info_of((berth_dtype)tensor->dtype)->block_bytes;
@@ -109,11 +74,13 @@ static berth_status read_locked(berth_tensor* tensor, int64_t first, int64_t cou
                                     BERTH_COPY_DEVICE_TO_HOST));
         return berth_stream_drain(stream);
     }
+    berth_view view;
+    berth_tensor_view(tensor, &view);
     if (!berth_device_has_host_access(stream->device))
-        return berth_fail(BERTH_ERR_UNSUPPORTED,
-                          "the tensor is not contiguous: read berth_contiguous() of it");
+        return berth_gather_from_device(
+            tensor->storage->home->host, stream, &view, first, count, buffer);
     BERTH_TRY(berth_stream_synchronize(stream));
-    gather(tensor, first, count, buffer);
+    berth_gather_here(&view, first, count, buffer);
     return BERTH_OK;
 }
 

@@ -2,6 +2,8 @@
 // What is particular to the simulated device: laziness, seeds, faults, counters, capacity.
 #include "test.h"
 
+#include <unistd.h>
+
 #include "device/sim/sim_device.h"
 
 #define GRANULE 4096u
@@ -53,6 +55,56 @@ static void fresh_memory_holds_a_pattern_again_after_each_map(void** state) {
         space->base[100] = 1;
         assert_ok(berth_space_unmap(space, 0, GRANULE));
     }
+    berth_space_release(space);
+    berth_device_destroy(device);
+}
+
+/// Whether the host may read the byte at `at`: the system looks, so that nothing crashes.
+static bool is_readable(const void* at) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const bool is = write(ends[1], at, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return is;
+}
+
+static bool was_readable;
+
+static void look_at_output(const berth_op_call* call) {
+    was_readable = is_readable(call->outputs[0].data);
+}
+
+static void hidden_memory_is_there_for_work_alone(void** state) {
+    (void)state;
+    berth_device* device;
+    assert_ok(
+        berth_sim_device_create(berth_host_default(),
+                                &(berth_sim_options){.granule_bytes = GRANULE, .is_hidden = true},
+                                &device));
+    assert_false(berth_device_has_host_access(device));
+    berth_space *space, *other;
+    berth_stream* stream;
+    assert_ok(berth_space_reserve(device, 4 * GRANULE, &space));
+    assert_ok(berth_space_reserve(device, 2 * GRANULE, &other));
+    assert_ok(berth_stream_create(device, &stream));
+    assert_ok(berth_space_map(space, GRANULE, 2 * GRANULE));
+    assert_false(is_readable(space->base + GRANULE));
+    const berth_op_call call = {.output_count = 1, .outputs = {{.data = space->base + GRANULE}}};
+    assert_ok(berth_stream_launch(stream, look_at_output, &call, 0));
+    assert_ok(berth_stream_synchronize(stream));
+    assert_true(was_readable);
+    assert_false(is_readable(space->base + GRANULE));
+    assert_ok(berth_space_remap(space, 2 * GRANULE, other, 0, GRANULE));
+    assert_false(is_readable(other->base));
+    unsigned char byte = 0;
+    assert_ok(berth_stream_copy(stream, &byte, other->base, 1, BERTH_COPY_DEVICE_TO_HOST));
+    assert_ok(berth_stream_synchronize(stream));
+    assert_int_equal(byte, 0xA5);
+    assert_ok(berth_space_unmap(space, GRANULE, GRANULE));
+    assert_ok(berth_space_unmap(other, 0, GRANULE));
+    berth_stream_destroy(stream);
+    berth_space_release(other);
     berth_space_release(space);
     berth_device_destroy(device);
 }
@@ -209,6 +261,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_granule_that_is_no_power_of_two_is_refused),
         cmocka_unit_test(fresh_memory_holds_a_pattern_again_after_each_map),
+        cmocka_unit_test(hidden_memory_is_there_for_work_alone),
         cmocka_unit_test(capacity_is_shared_by_all_spaces_and_exact),
         cmocka_unit_test(nothing_runs_before_it_is_waited_for),
         cmocka_unit_test(a_seed_makes_work_run_on_in_the_same_way_each_time),

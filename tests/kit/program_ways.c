@@ -56,6 +56,12 @@ static const program_way ways[] = {
      false, true},
     {"cpu, pool, short of memory",
      {{"threads", "1"}, {"memory", "48M"}, {"mode", "pool"}, {"guard", "1"}}, 4, false, true},
+    {"hidden, order checked, tampered with",
+     {{"device", "hidden"}, {"mode", "plan"}, {"check_order", "1"}, {"plan_quantum", "0"}}, 4,
+     true, false},
+    {"hidden, short of memory, moved at every op",
+     {{"device", "hidden"}, {"memory", "6M"}, {"compact", "always"}, {"keep", "none"},
+      {"poison", "both"}}, 5, false, true},
     {"sim, plan, many paths",
      {{"device", "sim"}, {"mode", "plan"}, {"paths_max", "64"}, {"plan_quantum", "0"}}, 4, false, false},
 };

@@ -97,15 +97,38 @@ static berth_status end(sim_device* sim, berth_status status) {
     return status;
 }
 
+void berth_sim_open_memory(sim_device* sim) {
+    for (size_t i = 0; i < sim->spaces.count; i++) {
+        const bool is_open = berth_reserved_space_protect(sim->spaces.items[i], true);
+        BERTH_CHECK(1, is_open);
+    }
+}
+
+void berth_sim_close_memory(sim_device* sim) {
+    for (size_t i = 0; i < sim->spaces.count; i++)
+        (void)berth_reserved_space_protect(sim->spaces.items[i], false);
+}
+
 static berth_status space_reserve(berth_device* self, uint64_t size, berth_space** out_space) {
     sim_device* sim = sim_device_of(self);
     berth_status status = begin(sim, BERTH_SIM_RESERVE);
+    if (status == BERTH_OK && sim->is_hidden)
+        status = sim_space_list_reserve(&sim->spaces, self->host, sim->spaces.count + 1);
     if (status == BERTH_OK) status = berth_reserved_space_create(self, size, out_space);
+    if (status == BERTH_OK && sim->is_hidden) sim->spaces.items[sim->spaces.count++] = *out_space;
     return end(sim, status);
 }
 
 static void space_release(berth_device* self, berth_space* space) {
-    (void)self;
+    sim_device* sim = sim_device_of(self);
+    if (sim->is_hidden) {
+        berth_mutex_lock(&sim->lock);
+        size_t at = 0;
+        while (sim->spaces.items[at] != space)
+            at++;
+        sim->spaces.items[at] = sim->spaces.items[--sim->spaces.count];
+        berth_mutex_unlock(&sim->lock);
+    }
     berth_reserved_space_destroy(space);
 }
 
@@ -114,9 +137,13 @@ static berth_status open_range(berth_space* space, uint64_t offset, uint64_t siz
     return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "opening a range failed: %s", strerror(errno));
 }
 
+static void hide_range(berth_space* space, uint64_t offset, uint64_t size) {
+    (void)mprotect(space->base + offset, (size_t)size, PROT_NONE);
+}
+
 static void close_granules(berth_space* space, uint64_t offset, uint64_t size) {
     (void)madvise(space->base + offset, (size_t)size, MADV_DONTNEED);
-    (void)mprotect(space->base + offset, (size_t)size, PROT_NONE);
+    hide_range(space, offset, size);
 }
 
 static berth_status map_granules(sim_device* sim,
@@ -132,6 +159,7 @@ static berth_status map_granules(sim_device* sim,
                           (unsigned long long)left);
     BERTH_TRY(open_range(space, offset, size));
     berth_raw_fill(space->base + offset, FRESH_BYTE, (size_t)size);
+    if (sim->is_hidden) hide_range(space, offset, size);
     berth_reserved_space_mark(space, offset, size, true);
     sim->mapped_bytes += size;
     return BERTH_OK;
@@ -164,11 +192,13 @@ static berth_status remap(berth_device* self,
     sim_device* sim = sim_device_of(self);
     berth_status status = begin(sim, BERTH_SIM_REMAP);
     if (status == BERTH_OK) status = open_range(to_space, to, size);
+    if (status == BERTH_OK && sim->is_hidden) status = open_range(from_space, from, size);
     if (status != BERTH_OK) return end(sim, status);
     BERTH_CHECK(1, berth_reserved_space_is(from_space, from, size, true));
     BERTH_CHECK(1, berth_reserved_space_is(to_space, to, size, false));
     berth_raw_copy(to_space->base + to, from_space->base + from, (size_t)size);
     close_granules(from_space, from, size);
+    if (sim->is_hidden) hide_range(to_space, to, size);
     berth_reserved_space_mark(from_space, from, size, false);
     berth_reserved_space_mark(to_space, to, size, true);
     return end(sim, BERTH_OK);
@@ -206,6 +236,7 @@ static void unpin(berth_device* self, void* data, uint64_t size) {
 static void destroy(berth_device* self) {
     sim_device* sim = sim_device_of(self);
     BERTH_CHECK(1, sim->streams == NULL && sim->mapped_bytes == 0 && sim->pinned_bytes == 0);
+    sim_space_list_fini(&sim->spaces, self->host);
     berth_mutex_fini(&sim->lock);
     berth_host_free(self->host, sim);
 }
@@ -218,17 +249,22 @@ static void destroy(berth_device* self) {
     .query = berth_sim_query, .wait = berth_sim_wait, .wait_stream = berth_sim_wait_stream,        \
     .pin = pin, .unpin = unpin
 
-static const berth_device_ops ops_without_remap = {
-    COMMON_ENTRIES,
-    .caps = BERTH_DEVICE_CAP_DATA | BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS |
-            BERTH_DEVICE_CAP_PIN,
-};
+#define COMMON_CAPS BERTH_DEVICE_CAP_DATA | BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_PIN
 
-static const berth_device_ops ops_with_remap = {
-    COMMON_ENTRIES,
-    .caps = BERTH_DEVICE_CAP_DATA | BERTH_DEVICE_CAP_ASYNC | BERTH_DEVICE_CAP_HOST_ACCESS |
-            BERTH_DEVICE_CAP_PIN | BERTH_DEVICE_CAP_REMAP,
-    .remap = remap,
+/// Indexed by is_hidden and no_remap.
+static const berth_device_ops tables[2][2] = {
+    {
+        {
+            COMMON_ENTRIES,
+            .caps = COMMON_CAPS | BERTH_DEVICE_CAP_HOST_ACCESS | BERTH_DEVICE_CAP_REMAP,
+            .remap = remap,
+        },
+        {COMMON_ENTRIES, .caps = COMMON_CAPS | BERTH_DEVICE_CAP_HOST_ACCESS},
+    },
+    {
+        {COMMON_ENTRIES, .caps = COMMON_CAPS | BERTH_DEVICE_CAP_REMAP, .remap = remap},
+        {COMMON_ENTRIES, .caps = COMMON_CAPS},
+    },
 };
 
 berth_status berth_sim_device_create(const berth_host* host,
@@ -245,7 +281,7 @@ berth_status berth_sim_device_create(const berth_host* host,
     if (made == NULL)
         return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for the simulated device");
     made->device = (berth_device){
-        .ops = options->no_remap ? &ops_without_remap : &ops_with_remap,
+        .ops = &tables[options->is_hidden][options->no_remap],
         .kernels = berth_cpu_kernels(),
         .host = host,
         .name = "sim",
@@ -254,6 +290,7 @@ berth_status berth_sim_device_create(const berth_host* host,
     };
     made->capacity_bytes =
         options->capacity_bytes == 0 ? DEFAULT_CAPACITY : options->capacity_bytes;
+    made->is_hidden = options->is_hidden;
     made->random = options->seed == 0 ? 0 : (options->seed * 0x9E3779B97F4A7C15u) | 1;
     const berth_status status = berth_mutex_init(&made->lock);
     if (status != BERTH_OK) {

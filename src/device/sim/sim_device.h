@@ -26,6 +26,9 @@ typedef struct berth_sim_options {
     /// is waited for.
     uint64_t seed;
     bool no_remap; ///< leave BERTH_DEVICE_CAP_REMAP out
+    /// Leave BERTH_DEVICE_CAP_HOST_ACCESS out: but for the time in which work runs, mapped memory
+    /// cannot be touched either, so that whoever takes it for the host's crashes.
+    bool is_hidden;
 } berth_sim_options;
 
 /// Creates a simulated device. Freshly mapped memory holds 0xA5 bytes; unmapped memory cannot be

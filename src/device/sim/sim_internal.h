@@ -31,6 +31,8 @@ typedef struct sim_work {
 
 BERTH_VEC_DEFINE(sim_work_list, sim_work);
 
+BERTH_VEC_DEFINE(sim_space_list, berth_space*);
+
 struct sim_stream {
     berth_stream stream;
     sim_stream* next;    ///< in the device's list
@@ -47,7 +49,9 @@ typedef struct sim_device {
     uint64_t capacity_bytes;
     uint64_t mapped_bytes;
     uint64_t pinned_bytes;
-    uint64_t random; ///< state; 0 means that nothing runs by itself
+    bool is_hidden;
+    sim_space_list spaces; ///< with is_hidden: all, borrowed
+    uint64_t random;       ///< state; 0 means that nothing runs by itself
     uint64_t calls[BERTH_SIM_CALL_COUNT];
     uint64_t fail_in[BERTH_SIM_CALL_COUNT]; ///< calls until one fails, 0: none
     uint64_t fail_any_in;
@@ -57,6 +61,10 @@ static inline sim_device* sim_device_of(berth_device* device) { return (sim_devi
 
 /// Counts a call of a fallible kind; fails if a fault is due.
 BERTH_NODISCARD berth_status berth_sim_begin_call(sim_device* sim, berth_sim_call call);
+
+/// Lets work touch the memory of a hidden device, and ends that. Nothing to do on others.
+void berth_sim_open_memory(sim_device* sim);
+void berth_sim_close_memory(sim_device* sim);
 
 /// The entries for streams; each takes the lock itself.
 BERTH_NODISCARD berth_status berth_sim_stream_create(berth_device* self, berth_stream** out_stream);

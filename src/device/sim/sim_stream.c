@@ -36,6 +36,7 @@ static void run_one(sim_device* sim, sim_stream* stream) {
     }
 }
 
+/// Under berth_sim_open_memory(), like all that runs work.
 static void run_until(sim_device* sim, sim_stream* stream, uint64_t ticket) {
     while (stream->done < ticket)
         run_one(sim, stream);
@@ -56,10 +57,12 @@ static uint64_t next_random(sim_device* sim) {
 /// What would have happened on a real device since the last call.
 static void progress(sim_device* sim) {
     if (sim->random == 0) return;
+    berth_sim_open_memory(sim);
     for (sim_stream* each = sim->streams; each != NULL; each = each->next) {
         for (uint64_t left = next_random(sim) >> 62; left > 0 && !is_idle(each); left--)
             run_one(sim, each);
     }
+    berth_sim_close_memory(sim);
 }
 
 static berth_status enqueue(sim_device* sim, sim_stream* stream, sim_work work) {
@@ -124,7 +127,9 @@ void berth_sim_stream_destroy(berth_device* self, berth_stream* stream) {
     sim_device* sim = sim_device_of(self);
     sim_stream* gone = sim_stream_of(stream);
     berth_mutex_lock(&sim->lock);
+    berth_sim_open_memory(sim);
     run_all(sim, gone);
+    berth_sim_close_memory(sim);
     sim_stream** link = &sim->streams;
     while (*link != gone)
         link = &(*link)->next;
@@ -210,7 +215,11 @@ berth_status berth_sim_wait(berth_device* self, berth_stream* stream, uint64_t t
     sim_device* sim = sim_device_of(self);
     const berth_status status = begin(sim, BERTH_SIM_WAIT);
     BERTH_CHECK(1, ticket <= sim_stream_of(stream)->issued);
-    if (status == BERTH_OK) run_until(sim, sim_stream_of(stream), ticket);
+    if (status == BERTH_OK && sim_stream_of(stream)->done < ticket) {
+        berth_sim_open_memory(sim);
+        run_until(sim, sim_stream_of(stream), ticket);
+        berth_sim_close_memory(sim);
+    }
     return end(sim, status);
 }
 
