@@ -21,6 +21,7 @@ typedef struct berth_cuda_element_args {
     uint8_t out_dtype;
     uint8_t meeting; ///< the type to which operands are converted first
     bool is_real;    ///< computed in f32, not in i64
+    bool is_dense;   ///< vectors: all operands lie one after another
     /// Vectors: an operand's element, repeated.
     bool is_repeated[BERTH_CUDA_ELEMENT_OPERANDS];
     // Vectors: elements behind the last whole one, for which the walk has one dimension or none.

@@ -259,17 +259,6 @@ DEVICE void tail_elements(const element_args& args) {
     ((Out*)args.out)[at] = result_as<Out>(result);
 }
 
-/// Where vector `at` lies in each operand. Walks of several dimensions are small.
-template <int OPERANDS>
-DEVICE walk_place<OPERANDS> vector_place(const element_args& args, int64_t at) {
-    if (args.walk.rank > 1) return walk_to_by<OPERANDS, uint32_t>(args.walk, (uint32_t)at);
-    walk_place<OPERANDS> place;
-    UNROLL
-    for (int i = 0; i < OPERANDS; ++i)
-        place.of[i] = at * args.walk.strides[i][0];
-    return place;
-}
-
 template <int OPERANDS, class T, class Out, class Function>
 DEVICE void compute_vector(const element_args& args, const words* held, int64_t at) {
     constexpr int N = lanes_of<T>;
@@ -283,11 +272,11 @@ DEVICE void compute_vector(const element_args& args, const words* held, int64_t 
     store_words<Out, N>(args.out, at * N, made);
 }
 
-/// Each thread has READS vectors of every operand under way before it computes. All are read before
-/// one is written, as the output may lie in an operand's place.
+/// Vectors that lie one after another in all operands. Each thread has READS of every operand under
+/// way before it computes; all are read before one is written, as the output may lie in an
+/// operand's place.
 template <int OPERANDS, int READS, class T, class Out, class Function>
-DEVICE void vectors(const element_args& args) {
-    tail_elements<OPERANDS, T, Out, Function>(args);
+DEVICE void dense_vectors(const element_args& args) {
     const int64_t last = args.walk.count - 1;
     const int64_t a_round = (int64_t)thread_count() * READS;
     const int64_t step = block_count() * a_round;
@@ -297,16 +286,43 @@ DEVICE void vectors(const element_args& args) {
         for (int r = 0; r < READS; ++r) {
             // a thread behind the end reads the last vector too, and drops it
             const int64_t at = first + (int64_t)r * thread_count();
-            const auto place = vector_place<OPERANDS>(args, at < last ? at : last);
             UNROLL
             for (int i = 0; i < OPERANDS; ++i)
-                held[r][i] = load_words<T>(args.operands[i], place.of[i], args.is_repeated[i]);
+                held[r][i] = ((const words*)args.operands[i])[at < last ? at : last];
         }
         UNROLL
         for (int r = 0; r < READS; ++r) {
             const int64_t at = first + (int64_t)r * thread_count();
             if (at <= last) compute_vector<OPERANDS, T, Out, Function>(args, held[r], at);
         }
+    }
+}
+
+/// Where vector `at` lies in each operand. Walks of several dimensions are small.
+template <int OPERANDS>
+DEVICE walk_place<OPERANDS> vector_place(const element_args& args, int64_t at) {
+    if (args.walk.rank > 1) return walk_to_by<OPERANDS, uint32_t>(args.walk, (uint32_t)at);
+    walk_place<OPERANDS> place;
+    UNROLL
+    for (int i = 0; i < OPERANDS; ++i)
+        place.of[i] = at * args.walk.strides[i][0];
+    return place;
+}
+
+template <int OPERANDS, int READS, class T, class Out, class Function>
+DEVICE void vectors(const element_args& args) {
+    tail_elements<OPERANDS, T, Out, Function>(args);
+    if (args.is_dense) {
+        dense_vectors<OPERANDS, READS, T, Out, Function>(args);
+        return;
+    }
+    for (int64_t at = grid_first(); at < args.walk.count; at += grid_step()) {
+        const auto place = vector_place<OPERANDS>(args, at);
+        words held[OPERANDS];
+        UNROLL
+        for (int i = 0; i < OPERANDS; ++i)
+            held[i] = load_words<T>(args.operands[i], place.of[i], args.is_repeated[i]);
+        compute_vector<OPERANDS, T, Out, Function>(args, held, at);
     }
 }
 

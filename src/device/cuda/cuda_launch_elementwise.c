@@ -24,7 +24,7 @@ enum { THREADS = 256, VECTOR_BYTES = 16 };
 typedef struct element_kernel {
     berth_cuda_kernel vectors; ///< followed by that of elements
     uint32_t types;            ///< of which it takes vectors
-    int64_t reads;             ///< vectors of each operand that a thread has under way
+    int64_t reads;             ///< dense vectors of each operand that a thread has under way
 } element_kernel;
 
 // --- Vectors -------------------------------------------------------------------------------------
@@ -54,8 +54,10 @@ static void count_vectors(berth_cuda_element_args* args, uint32_t operands, int6
     walk->is_small = walk->count < INT32_MAX;
     args->tail_begin = walk->count * lanes;
     args->tail = (uint32_t)(whole - args->tail_begin);
+    args->is_dense = last == 0;
     for (uint32_t i = 0; i < operands; ++i) {
         args->is_repeated[i] = walk->strides[i][last] == 0;
+        args->is_dense = args->is_dense && !args->is_repeated[i];
         walk->strides[i][last] *= lanes;
     }
 }
@@ -115,7 +117,8 @@ static void run(berth_cuda_element_args* args,
     if (types_meet(args, kernel, operand_count, conditions) &&
         vectorise(args, operand_count, conditions)) {
         chosen = kernel->vectors;
-        threads = (uint64_t)((args->walk.count + kernel->reads - 1) / kernel->reads);
+        const int64_t reads = args->is_dense ? kernel->reads : 1;
+        threads = (uint64_t)((args->walk.count + reads - 1) / reads);
         if (threads < args->tail) threads = args->tail;
     }
     berth_cuda_run(chosen, berth_cuda_blocks_for(threads, THREADS), THREADS, args);
