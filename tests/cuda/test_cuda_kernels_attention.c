@@ -294,7 +294,8 @@ static void new_values_that_are_not_finite_spoil_only_their_block(void** state) 
                           .sequences = {{0, 20, 10}}};
     paged_tensors t;
     paged_init(&t, &c);
-    static const double values[] = {INFINITY, -INFINITY, NAN, 1e38, 1e-38, 0, 8e6, 8.5e6, 1e-6};
+    static const double values[] = {
+        (double)INFINITY, -(double)INFINITY, (double)NAN, 1e38, 1e-38, 0, 8e6, 8.5e6, 1e-6};
     for (int64_t i = 0; i < 9; ++i) {
         for (int64_t d = 0; d < 32 && i >= 4; ++d)
             kit_store(t.new_keys.view.dtype, kit_at(&t.new_keys.view, (i * 2 + 1) * 64 + d), 0);

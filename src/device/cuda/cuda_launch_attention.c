@@ -38,7 +38,7 @@ static berth_cuda_rows rows_of(const berth_view* x) {
         .batch = cached.block,
         .row = cached.row,
         .head = cached.head,
-        .dtype = x->dtype,
+        .dtype = (int32_t)x->dtype,
         .is_aligned = cached.is_aligned,
     };
 }
@@ -60,7 +60,7 @@ static void describe(const berth_op_call* call, berth_cuda_attention_args* args)
         .depth = q->dims[q->rank - 1],
         .width = values->dims[values->rank - 1],
         .new_count = -1,
-        .dtype = keys->dtype,
+        .dtype = (int32_t)keys->dtype,
     };
 }
 
@@ -93,7 +93,7 @@ static void run_attention(const berth_cuda_attention_args* args) {
 /// The mask's strides over [batch, head, token, key]: 0 where it is repeated.
 static void describe_mask(const berth_view* mask, berth_cuda_attention_args* args) {
     args->mask = mask->data;
-    args->mask_dtype = mask->dtype;
+    args->mask_dtype = (int32_t)mask->dtype;
     for (int32_t d = 0; d < 4; ++d) {
         const int32_t from = mask->rank - 4 + d;
         args->mask_strides[d] = from < 0 || mask->dims[from] == 1 ? 0 : mask->strides[from];
