@@ -12,6 +12,15 @@ void berth_cuda_run(berth_cuda_kernel kernel,
     emulation_run(kernel, blocks, threads, arguments);
 }
 
+bool berth_cuda_try_library(const berth_cuda_library_product* product,
+                            void* workspace,
+                            uint64_t workspace_bytes) {
+    (void)product;
+    (void)workspace;
+    (void)workspace_bytes;
+    return false;
+}
+
 uint32_t berth_cuda_query_multiprocessors(void) { return MULTIPROCESSORS; }
 
 uint64_t berth_cuda_blocks_for(uint64_t count, uint32_t threads) {

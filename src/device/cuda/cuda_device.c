@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/cuda/cuda_blas.h"
 #include "device/cuda/cuda_images.h"
 #include "device/cuda/cuda_internal.h"
 #include "device/cuda/cuda_launch.h"
@@ -194,13 +195,7 @@ static berth_status set_up(cuda_device* cuda, const berth_cuda_options* options)
     cuda->fork_generation = berth_fork_generation;
     BERTH_TRY(berth_mutex_init(&cuda->lock));
     cuda->has_lock = true;
-    if (options->blas != NULL) {
-        const size_t bytes = strlen(options->blas) + 1;
-        cuda->blas = berth_host_alloc(cuda->device.host, bytes);
-        if (cuda->blas == NULL)
-            return berth_fail(BERTH_ERR_OUT_OF_MEMORY, "no memory for a library's name");
-        memcpy(cuda->blas, options->blas, bytes);
-    }
+    BERTH_TRY(berth_cuda_blas_create(cuda->device.host, options->blas, &cuda->blas));
     BERTH_TRY(claim_driver());
     BERTH_TRY(berth_cuda_driver_load(options->driver, &cuda->driver));
     BERTH_TRY(find_device(cuda, options->ordinal));
@@ -220,7 +215,9 @@ static void destroy(berth_device* self) {
                 berth_cuda_is_lost(cuda) || (atomic_load(&cuda->stream_count) == 0 &&
                                              atomic_load(&cuda->mapped_bytes) == 0 &&
                                              atomic_load(&cuda->pinned_bytes) == 0));
-    if (cuda->has_context && berth_cuda_enter_to_release(cuda)) {
+    const bool has_entered = cuda->has_context && berth_cuda_enter_to_release(cuda);
+    berth_cuda_blas_destroy(cuda->blas, has_entered);
+    if (has_entered) {
         for (size_t i = 0; i < cuda->module_count; i++)
             (void)cuda->driver.module_unload(cuda->modules[i]);
         berth_cuda_leave(cuda);
@@ -228,7 +225,6 @@ static void destroy(berth_device* self) {
     if (cuda->has_context && cuda->fork_generation == berth_fork_generation)
         (void)cuda->driver.primary_ctx_release(cuda->handle);
     berth_host_free(self->host, cuda->modules);
-    berth_host_free(self->host, cuda->blas);
     if (cuda->has_lock) berth_mutex_fini(&cuda->lock);
     berth_host_free(self->host, cuda);
 }

@@ -22,7 +22,7 @@ typedef struct cuda_device {
     cu_device handle;
     cu_context context; ///< the device's primary one, retained
     uint32_t multiprocessors;
-    char* blas; ///< owned; NULL: whichever is found
+    struct berth_cuda_blas* blas; ///< owned
 
     cu_allocation allocation; ///< what granules are made as
     cu_access access;         ///< what is allowed with them

@@ -27,6 +27,33 @@ uint32_t berth_cuda_query_multiprocessors(void);
 /// over the grid.
 uint64_t berth_cuda_blocks_for(uint64_t count, uint32_t threads);
 
+/// out [batches, rows, columns] = a [rows, depth] x b [depth, columns] of each batch, and bias
+/// [columns] where it is not NULL. All of one float type, the bias f32; out is contiguous. Strides
+/// in elements.
+typedef struct berth_cuda_library_product {
+    berth_dtype dtype;
+    const void* a;
+    const void* b;
+    const float* bias;
+    void* out;
+    int64_t batches;
+    int64_t rows;
+    int64_t columns;
+    int64_t depth;
+    int64_t a_batch;
+    int64_t a_row;
+    int64_t a_step; ///< along the depth
+    int64_t b_batch;
+    int64_t b_step; ///< along the depth
+    int64_t b_column;
+} berth_cuda_library_product;
+
+/// Enqueues a product by the vendor's library, as berth_cuda_run() does a kernel. False if there is
+/// none or it does not take such a product: then nothing has been enqueued.
+bool berth_cuda_try_library(const berth_cuda_library_product* product,
+                            void* workspace,
+                            uint64_t workspace_bytes);
+
 /// What an op needs on this device, indexed by berth_op_id: a launcher, the bytes of workspace that
 /// it uses (NULL: none), and for ops of a counted size the launcher of what counts. Built once.
 typedef struct berth_cuda_table {

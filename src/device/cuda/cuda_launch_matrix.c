@@ -12,6 +12,9 @@
 #define INTEGER_TILE 16
 #define VECTOR_BYTES 16
 #define MOST_BLOCKS (1 << 30)
+#define LIBRARY_BYTES (32 << 20) // of workspace, and what brings it to an aligned address
+#define LIBRARY_ALIGNMENT 256
+#define LIBRARY_PRODUCTS 1.0e7 // multiply-adds from which on the library may need some
 
 /// Kernels for a type of b.
 typedef struct product_kernels {
@@ -156,6 +159,46 @@ static void run_integers(const berth_cuda_product_args* args) {
     run_groups(kernel, INTEGER_TILE, INTEGER_TILE, args);
 }
 
+// --- The library ---------------------------------------------------------------------------------
+
+/// The stride of a walk of one dimension, or of none.
+static int64_t stride_of(const berth_cuda_walk* walk, int operand) {
+    return walk->rank > 0 ? walk->strides[operand][0] : 0;
+}
+
+/// Hands a product to the library where the number of rows may change its bits.
+static bool try_library(const berth_op_call* call,
+                        const berth_cuda_product_args* args,
+                        berth_dtype b_dtype) {
+    if (call->batch_invariant || (berth_dtype)args->dtype != b_dtype) return false;
+    if (args->walk.rank > 1 || args->row_walk.rank > 1) return false;
+    const berth_cuda_library_product product = {
+        .dtype = b_dtype,
+        .a = args->a,
+        .b = args->b,
+        .bias = args->bias,
+        .out = args->out,
+        .batches = args->batches,
+        .rows = args->rows,
+        .columns = args->columns,
+        .depth = args->depth,
+        .a_batch = stride_of(&args->walk, 0),
+        .a_row = stride_of(&args->row_walk, 0),
+        .a_step = args->a_step,
+        .b_batch = stride_of(&args->walk, 1),
+        .b_step = args->b_step,
+        .b_column = args->b_column,
+    };
+    return berth_cuda_try_library(&product, call->scratch, call->scratch_bytes);
+}
+
+static uint64_t library_bytes(const berth_op_call* call, const berth_cuda_product_args* args) {
+    const double products =
+        (double)args->batches * (double)args->rows * (double)args->columns * (double)args->depth;
+    if (call->batch_invariant || products < LIBRARY_PRODUCTS) return 0;
+    return LIBRARY_BYTES + LIBRARY_ALIGNMENT;
+}
+
 // --- MATMUL --------------------------------------------------------------------------------------
 
 /// The rows of a matrix `stride` elements apart.
@@ -216,7 +259,7 @@ static void describe_matmul(const berth_op_call* call, berth_cuda_product_args* 
         .a_step = a->strides[a->rank - 1],
         .b_step = b->strides[b_is_column ? 0 : b->rank - 2],
         .b_column = b_is_column ? 0 : b->strides[b->rank - 1],
-        .dtype = a->dtype,
+        .dtype = (int32_t)a->dtype,
     };
     args->out_batch = args->rows * args->columns;
     args->out_row = args->columns;
@@ -233,8 +276,16 @@ static void launch_matmul(const berth_op_call* call) {
         run_integers(&args);
         return;
     }
+    if (try_library(call, &args, call->inputs[0].dtype)) return;
     if (args.columns < args.rows && args.columns <= FEW_ROWS) turn(&args);
     run_product(&args, call->inputs[0].dtype);
+}
+
+static uint64_t matmul_scratch(const berth_op_call* call) {
+    if (!is_float(call->inputs[0].dtype)) return 0;
+    berth_cuda_product_args args;
+    describe_matmul(call, &args);
+    return library_bytes(call, &args);
 }
 
 // --- LINEAR --------------------------------------------------------------------------------------
@@ -256,7 +307,7 @@ static void describe_linear(const berth_op_call* call, berth_cuda_product_args* 
         .out_row = w->dims[0],
         .out_column = 1,
         .walk = {.count = 1, .is_small = 1},
-        .dtype = x->dtype,
+        .dtype = (int32_t)x->dtype,
     };
     berth_view rows = *x;
     rows.rank -= 1;
@@ -268,10 +319,19 @@ static void describe_linear(const berth_op_call* call, berth_cuda_product_args* 
 static void launch_linear(const berth_op_call* call) {
     berth_cuda_product_args args;
     describe_linear(call, &args);
-    run_product(&args, call->inputs[1].dtype);
+    if (!try_library(call, &args, call->inputs[1].dtype)) run_product(&args, call->inputs[1].dtype);
+}
+
+static uint64_t linear_scratch(const berth_op_call* call) {
+    if (call->inputs[0].dtype != call->inputs[1].dtype) return 0;
+    berth_cuda_product_args args;
+    describe_linear(call, &args);
+    return library_bytes(call, &args);
 }
 
 void berth_cuda_fill_matrix(berth_cuda_table* table) {
     table->kernels[BERTH_OP_MATMUL] = launch_matmul;
+    table->scratch[BERTH_OP_MATMUL] = matmul_scratch;
     table->kernels[BERTH_OP_LINEAR] = launch_linear;
+    table->scratch[BERTH_OP_LINEAR] = linear_scratch;
 }

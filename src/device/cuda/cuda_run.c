@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/cuda/cuda_blas.h"
 #include "device/cuda/cuda_launch.h"
 
 /// Threads that a multiprocessor has room for, and how many rounds of them a grid may have: some,
@@ -53,6 +54,15 @@ void berth_cuda_run(berth_cuda_kernel kernel,
     BERTH_CHECK(1, blocks <= INT32_MAX && threads > 0 && threads <= 1024 && threads % 32 == 0);
     if (blocks == 0 || launching.status != BERTH_OK) return;
     launching.status = run(kernel, (uint32_t)blocks, threads, arguments);
+}
+
+bool berth_cuda_try_library(const berth_cuda_library_product* product,
+                            void* workspace,
+                            uint64_t workspace_bytes) {
+    BERTH_CHECK(1, launching.cuda != NULL);
+    if (launching.status != BERTH_OK) return true; // what is enqueued after a failure is dropped
+    return berth_cuda_blas_multiply(
+        launching.cuda->blas, launching.stream, product, workspace, workspace_bytes);
 }
 
 uint32_t berth_cuda_query_multiprocessors(void) {
