@@ -31,7 +31,8 @@ typedef struct bench_data {
     berth_tensor* block_table; ///< i32 [blocks]: every block once, in no order
 } bench_data;
 
-/// Makes operands of `bytes` bytes, a power of two. False and the context's error if that fails.
+/// Makes operands of `bytes` bytes, a multiple of 16 and best a power of two. False and the
+/// context's error if that fails.
 bool bench_data_make(bench_data* data, berth_context* ctx, berth_dtype dtype, int64_t bytes);
 
 /// Releases what there is.

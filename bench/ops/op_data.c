@@ -12,7 +12,7 @@
 #define BLOCK_TOKENS 16
 #define SEQUENCES 16
 #define MOST_COLUMNS 1024
-#define STRIDE 40503 // odd: its multiples go through all rows before they come again
+#define STRIDE 1000003 // a prime: its multiples go through all rows before they come again
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -89,8 +89,7 @@ static void make_sequences(bench_data* data, int64_t bytes) {
     data->positions = berth_arange(ctx, 0, (double)rows, 1, BERTH_I32);
 }
 
-/// The cache as blocks of up to 16 sequences of equal lengths, a query for each. The numbers of
-/// tokens and blocks are powers of two.
+/// The whole blocks of the cache as those of up to 16 sequences of equal lengths, a query for each.
 static void make_blocks(bench_data* data) {
     berth_context* ctx = data->ctx;
     if (data->cache[0] == NULL) return;
@@ -98,16 +97,18 @@ static void make_blocks(bench_data* data) {
     const int64_t size = at_most(tokens, BLOCK_TOKENS);
     const int64_t blocks = tokens / size;
     const int64_t sequences = at_most(blocks, SEQUENCES);
-    for (int i = 0; i < 2; ++i)
-        data->blocks[i] =
-            berth_reshape_view(ctx, data->cache[i], 4, (int64_t[]){blocks, size, HEADS, HEAD_SIZE});
+    for (int i = 0; i < 2; ++i) {
+        berth_tensor* whole = berth_narrow(ctx, data->cache[i], 0, 0, blocks * size);
+        data->blocks[i] = berth_reshape_view(
+            ctx, berth_move(whole), 4, (int64_t[]){blocks, size, HEADS, HEAD_SIZE});
+    }
     data->queries =
         berth_rand(ctx, 7, -1, 1, data->dtype, 3, (int64_t[]){sequences, HEADS, HEAD_SIZE});
     int32_t rows[SEQUENCES][4];
     for (int64_t i = 0; i < sequences; ++i) {
         rows[i][0] = (int32_t)i;
         rows[i][1] = 1;
-        rows[i][2] = (int32_t)(tokens / sequences);
+        rows[i][2] = (int32_t)(blocks / sequences * size);
         rows[i][3] = (int32_t)(blocks / sequences * i);
     }
     data->sequences = berth_from_data(ctx, rows, BERTH_I32, 2, (int64_t[]){sequences, 4});

@@ -241,6 +241,10 @@ static void swap_contexts(program* p) {
     p->other = ctx;
 }
 
+static void (*watcher)(berth_runtime* runtime);
+
+void program_set_watcher(void (*new_watcher)(berth_runtime* runtime)) { watcher = new_watcher; }
+
 program_result program_run(uint64_t seed, uint32_t runs, const program_way* way) {
     program p = {.seed = seed,
                  .choices = test_random_make(~seed),
@@ -255,6 +259,7 @@ program_result program_run(uint64_t seed, uint32_t runs, const program_way* way)
         (way->hoards && program_start_hoard(&p) != BERTH_OK)) {
         program_fail(&p, "creation: %s", berth_last_error());
     } else {
+        if (watcher != NULL) watcher(p.runtime);
         for (uint32_t run = 0; run < runs && p.result.failure[0] == '\0'; ++run) {
             p.n = 1 + (int64_t)test_random_below(&p.choices, LONGEST);
             p.m = test_random_one_in(&p.choices, 8) ? 5 : 3;

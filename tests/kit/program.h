@@ -30,4 +30,7 @@ typedef struct program_result {
 /// end that the books balance: no object, no promise, no mapped byte is left.
 program_result program_run(uint64_t seed, uint32_t runs, const program_way* way);
 
+/// Has `new_watcher` called with the runtime of each program before its first op; NULL: nobody.
+void program_set_watcher(void (*new_watcher)(berth_runtime* runtime));
+
 #endif // BERTH_TEST_PROGRAM_H
