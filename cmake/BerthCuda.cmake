@@ -16,6 +16,13 @@ file(GLOB berth_cuda_kernel_sources CONFIGURE_DEPENDS "${berth_cuda_dir}/cuda_*.
 # These hold hand-written declarations against the toolkit's headers.
 file(GLOB berth_cuda_checks CONFIGURE_DEPENDS "${berth_cuda_dir}/cuda_*_check.cpp")
 
+# What the module has of the core's files; the rest it is given (cuda_module_entry.c).
+set(berth_cuda_core_sources "${PROJECT_SOURCE_DIR}/src/base/dtype.c"
+                            "${PROJECT_SOURCE_DIR}/src/base/status.c"
+                            "${PROJECT_SOURCE_DIR}/src/base/text.c"
+                            "${PROJECT_SOURCE_DIR}/src/base/thread.c"
+                            "${PROJECT_SOURCE_DIR}/src/tensor/shape.c")
+
 set(berth_cuda_found FALSE)
 if(NOT BERTH_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit 12 QUIET)
@@ -81,12 +88,6 @@ const size_t berth_cuda_image_count = sizeof berth_cuda_images / sizeof berth_cu
 set_source_files_properties("${berth_cuda_images_source}" PROPERTIES OBJECT_DEPENDS
                                                                      "${berth_cuda_images}")
 
-# What the module has of the core's files; the rest it is given (cuda_module_entry.c).
-set(berth_cuda_core_sources "${PROJECT_SOURCE_DIR}/src/base/dtype.c"
-                            "${PROJECT_SOURCE_DIR}/src/base/status.c"
-                            "${PROJECT_SOURCE_DIR}/src/base/text.c"
-                            "${PROJECT_SOURCE_DIR}/src/base/thread.c"
-                            "${PROJECT_SOURCE_DIR}/src/tensor/shape.c")
 set_source_files_properties(${berth_cuda_checks} PROPERTIES COMPILE_OPTIONS -std=c++17)
 add_library(berth_cuda MODULE ${berth_cuda_host_sources} ${berth_cuda_core_sources}
                               ${berth_cuda_checks} "${berth_cuda_images_source}")

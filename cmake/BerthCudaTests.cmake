@@ -5,6 +5,8 @@
 # src/device/cuda/cuda_*.cu            -> berth_cuda_emulated_kernels
 # src/device/cuda/cuda_launch_*.c      -> berth_cuda_direct, with tests/cuda/direct_run.c
 # tests/cuda/test_cuda_kernels_NAME.c  -> tests of kernels against the CPU's, linked with both
+# tests/cuda/standin_*.c               -> tests/libcuda_standin.so, in the driver's place
+# src/device/cuda/cuda_*.c             -> tests/libberth_cuda.so, the module without images
 enable_language(CXX)
 
 set(berth_cuda_dir "${PROJECT_SOURCE_DIR}/src/device/cuda")
@@ -50,3 +52,19 @@ foreach(source IN LISTS berth_test_sources)
     target_link_libraries(test_${CMAKE_MATCH_1} PRIVATE berth_cuda_direct)
   endif()
 endforeach()
+
+file(GLOB berth_cuda_standin_sources CONFIGURE_DEPENDS "${berth_cuda_tests_dir}/standin_*.c")
+add_library(berth_cuda_standin MODULE ${berth_cuda_standin_sources})
+target_link_libraries(berth_cuda_standin PRIVATE berth_cuda_emulated_kernels)
+add_library(berth_cuda_tested MODULE ${berth_cuda_host_sources} ${berth_cuda_core_sources}
+                                     "${berth_cuda_tests_dir}/no_images.c")
+target_include_directories(berth_cuda_tested PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(berth_cuda_tested PRIVATE berth_flags)
+target_link_options(berth_cuda_tested PRIVATE
+                    -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/berth_cuda.map)
+set_target_properties(
+  berth_cuda_standin PROPERTIES OUTPUT_NAME cuda_standin LIBRARY_OUTPUT_DIRECTORY
+                                                         "${PROJECT_BINARY_DIR}/tests")
+set_target_properties(
+  berth_cuda_tested PROPERTIES OUTPUT_NAME berth_cuda LIBRARY_OUTPUT_DIRECTORY
+                                                      "${PROJECT_BINARY_DIR}/tests")
