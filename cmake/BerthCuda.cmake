@@ -57,7 +57,7 @@ foreach(source IN LISTS berth_cuda_kernel_sources)
   add_custom_command(
     OUTPUT "${image}"
     COMMAND "${CUDAToolkit_NVCC_EXECUTABLE}" -std=c++17 -O3 -fatbin ${berth_cuda_codes}
-            ${berth_cuda_werror} -lineinfo -I "${PROJECT_SOURCE_DIR}/include"
+            ${berth_cuda_werror} -Xfatbin=-compress-all -I "${PROJECT_SOURCE_DIR}/include"
             -I "${PROJECT_SOURCE_DIR}/src" -MD -MF "${image}.d" -MT "${image}" -o "${image}"
             "${source}"
     DEPENDS "${source}"
