@@ -10,5 +10,8 @@ target_sources(test_gpu_ops PRIVATE "${berth_gpu_dir}/gpu_shadow.c" "${berth_gpu
 target_include_directories(test_gpu_ops PRIVATE "${berth_bench_dir}")
 set_tests_properties(gpu/gpu_ops gpu/gpu_programs PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
 # The comparison itself, with a device that computes as the CPU does.
-add_test(NAME gpu/gpu_ops_elsewhere COMMAND test_gpu_ops --device hidden --programs 40)
+add_test(NAME gpu/gpu_ops_elsewhere COMMAND test_gpu_ops --device hidden --programs 3 --sizes 1024)
 berth_register_test(gpu/gpu_ops_elsewhere unit)
+
+berth_add_program(gpu-tokens bin "${berth_gpu_dir}/gpu_tokens.c")
+target_include_directories(gpu-tokens PRIVATE "${berth_tests_dir}")
