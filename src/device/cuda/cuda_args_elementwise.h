@@ -53,7 +53,13 @@ typedef struct berth_cuda_turn_args {
     int64_t row_tiles;
     int64_t column_tiles;
     uint32_t item_bytes;
+    bool is_small; ///< fewer than 2^31 tiles in all
 } berth_cuda_turn_args;
+
+/// Items that a tile has in a row and in a column.
+static inline int64_t berth_cuda_turn_side(int64_t item_bytes) {
+    return item_bytes == 8 ? 32 : item_bytes == 1 ? 128 : 64;
+}
 
 /// A pattern of 8 bytes, repeated.
 typedef struct berth_cuda_fill_args {

@@ -31,11 +31,14 @@ template <class Word> DEVICE void copy_words(const berth_cuda_copy_args& args) {
 
 // --- Transpositions -----------------------------------------------------------------------------
 
-/// A tile's rows and columns of items: 128 bytes a row, or more.
-template <class T> constexpr int side_of = sizeof(T) >= 4 ? 32 : 128 / (int)sizeof(T);
+/// A tile's rows and columns of items, as berth_cuda_turn_side() has them.
+template <class T> constexpr int side_of = sizeof(T) == 8 ? 32 : sizeof(T) == 1 ? 128 : 64;
 
-/// Neighbours that a thread moves in one access: 4 bytes or more.
+/// Neighbours that a thread moves in one access: 4 or 8 bytes.
 template <class T> constexpr int pack_of = side_of<T> / (int)BERTH_CUDA_WARP;
+
+/// Packs that a thread has under way.
+template <class T> constexpr int reads_of = sizeof(T) >= 4 ? 4 : 8;
 
 /// Which tile of which matrix this is.
 struct tile_place {
@@ -45,18 +48,24 @@ struct tile_place {
     int64_t columns;
 };
 
-template <class T> DEVICE tile_place find_tile(const berth_cuda_turn_args& args, int64_t tile) {
-    const int64_t side = side_of<T>;
-    const int64_t column = tile % args.column_tiles * side;
-    const int64_t rest = tile / args.column_tiles;
-    const int64_t row = rest % args.row_tiles * side;
-    const auto matrix = walk_to<2>(args.matrices, rest / args.row_tiles);
+template <class T, class Index>
+DEVICE tile_place find_tile_by(const berth_cuda_turn_args& args, Index tile) {
+    const Index columns = (Index)args.column_tiles, rows = (Index)args.row_tiles;
+    const Index rest = tile / columns, matrix = rest / rows;
+    const int64_t column = (int64_t)(tile - rest * columns) * side_of<T>;
+    const int64_t row = (int64_t)(rest - matrix * rows) * side_of<T>;
+    const auto begin = walk_to<2>(args.matrices, (int64_t)matrix);
     tile_place place;
-    place.from = matrix.of[0] + row + column * args.column_stride;
-    place.out = matrix.of[1] + row * args.row_stride + column;
-    place.rows = args.rows - row < side ? args.rows - row : side;
-    place.columns = args.columns - column < side ? args.columns - column : side;
+    place.from = begin.of[0] + row + column * args.column_stride;
+    place.out = begin.of[1] + row * args.row_stride + column;
+    place.rows = args.rows - row < side_of<T> ? args.rows - row : side_of<T>;
+    place.columns = args.columns - column < side_of<T> ? args.columns - column : side_of<T>;
     return place;
+}
+
+template <class T> DEVICE tile_place find_tile(const berth_cuda_turn_args& args, int64_t tile) {
+    if (args.is_small) return find_tile_by<T, uint32_t>(args, (uint32_t)tile);
+    return find_tile_by<T, uint64_t>(args, (uint64_t)tile);
 }
 
 template <class T> DEVICE bool is_packed(const T* data, int64_t stride) {
@@ -86,36 +95,59 @@ DEVICE void store_pack(T* at, int64_t count, bool packed, const lanes<T, pack_of
         if (p < count) at[p] = pack.of[p];
 }
 
-/// A warp reads a column of the output, whose items are neighbours in the input, and writes a row.
+constexpr int THREADS = 256;
+constexpr int WARPS = THREADS / (int)BERTH_CUDA_WARP;
+
+/// Columns of the output, whose items are neighbours in the input: a warp reads every WARPS-th, and
+/// has several under way before it waits for the first.
+template <class T>
+DEVICE void read_tile(const berth_cuda_turn_args& args, const tile_place& place, T* shared) {
+    constexpr int SIDE = side_of<T>, PITCH = SIDE + 1, PACK = pack_of<T>, READS = reads_of<T>;
+    const int mine = (int)(thread_index() % BERTH_CUDA_WARP) * PACK;
+    const T* from = (const T*)args.from + place.from;
+    const bool packed = is_packed(from, args.column_stride);
+    for (int warp = (int)(thread_index() / BERTH_CUDA_WARP); warp < SIDE; warp += WARPS * READS) {
+        lanes<T, PACK> held[READS] = {};
+        UNROLL
+        for (int r = 0; r < READS; ++r) {
+            const int column = warp + r * WARPS;
+            if (column < place.columns)
+                held[r] =
+                    load_pack(from + column * args.column_stride + mine, place.rows - mine, packed);
+        }
+        UNROLL
+        for (int r = 0; r < READS; ++r) {
+            UNROLL
+            for (int p = 0; p < PACK; ++p)
+                shared[(warp + r * WARPS) * PITCH + mine + p] = held[r].of[p];
+        }
+    }
+}
+
+/// Rows of the output, each by a warp.
+template <class T>
+DEVICE void write_tile(const berth_cuda_turn_args& args, const tile_place& place, const T* shared) {
+    constexpr int PITCH = side_of<T> + 1, PACK = pack_of<T>;
+    const int mine = (int)(thread_index() % BERTH_CUDA_WARP) * PACK;
+    T* out = (T*)args.out + place.out;
+    const bool packed = is_packed(out, args.row_stride);
+    for (int row = (int)(thread_index() / BERTH_CUDA_WARP); row < place.rows; row += WARPS) {
+        lanes<T, PACK> pack;
+        UNROLL
+        for (int p = 0; p < PACK; ++p)
+            pack.of[p] = shared[(mine + p) * PITCH + row];
+        store_pack(out + row * args.row_stride + mine, place.columns - mine, packed, pack);
+    }
+}
+
 /// One item more than the tile has in a shared row keeps a warp's accesses in different banks.
 template <class T> DEVICE void turn_tiles(const berth_cuda_turn_args& args, T* shared) {
-    constexpr int SIDE = side_of<T>, PITCH = SIDE + 1, PACK = pack_of<T>;
-    const int warps = (int)(thread_count() / BERTH_CUDA_WARP);
-    const int warp = (int)(thread_index() / BERTH_CUDA_WARP);
-    const int mine = (int)(thread_index() % BERTH_CUDA_WARP) * PACK;
     const int64_t tiles = args.matrices.count * args.row_tiles * args.column_tiles;
     for (int64_t tile = block_index(); tile < tiles; tile += block_count()) {
         const tile_place place = find_tile<T>(args, tile);
-        const T* from = (const T*)args.from + place.from;
-        T* out = (T*)args.out + place.out;
-        const bool reads_packs = is_packed(from, args.column_stride);
-        const bool writes_packs = is_packed(out, args.row_stride);
-        for (int column = warp; column < place.columns; column += warps) {
-            const T* at = from + column * args.column_stride + mine;
-            const auto pack = load_pack(at, place.rows - mine, reads_packs);
-            UNROLL
-            for (int p = 0; p < PACK; ++p)
-                shared[column * PITCH + mine + p] = pack.of[p];
-        }
+        read_tile(args, place, shared);
         sync_block();
-        for (int row = warp; row < place.rows; row += warps) {
-            lanes<T, PACK> pack;
-            UNROLL
-            for (int p = 0; p < PACK; ++p)
-                pack.of[p] = shared[(mine + p) * PITCH + row];
-            store_pack(
-                out + row * args.row_stride + mine, place.columns - mine, writes_packs, pack);
-        }
+        write_tile(args, place, shared);
         sync_block();
     }
 }
@@ -123,8 +155,6 @@ template <class T> DEVICE void turn_tiles(const berth_cuda_turn_args& args, T* s
 } // namespace
 
 // --- Kernels ------------------------------------------------------------------------------------
-
-#define THREADS 256
 
 KERNEL_OF(THREADS, copy, berth_cuda_copy_args) {
     if (args.word_bytes == 16)
@@ -140,8 +170,8 @@ KERNEL_OF(THREADS, copy, berth_cuda_copy_args) {
 }
 
 KERNEL_OF(THREADS, turn, berth_cuda_turn_args) {
-    // the largest: 128 x 129 items of a byte
-    SHARED(uint64_t, shared, 128 * 129 / 8);
+    // the largest: 64 rows of 65 items of 4 bytes
+    SHARED(uint64_t, shared, 64 * 65 * 4 / 8);
     if (args.item_bytes == 8)
         turn_tiles(args, shared);
     else if (args.item_bytes == 4)

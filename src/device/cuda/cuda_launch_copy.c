@@ -95,7 +95,7 @@ static void turn(
         out_strides[d] = stride;
         stride *= walk->dims[d];
     }
-    const int64_t side = item_bytes >= 4 ? 32 : 128 / item_bytes;
+    const int64_t side = berth_cuda_turn_side(item_bytes);
     berth_cuda_turn_args args = {
         .matrices = {.count = 1},
         .out = out,
@@ -112,7 +112,8 @@ static void turn(
         if (d != turned) append(&args.matrices, walk->dims[d], walk->strides[0][d], out_strides[d]);
     args.matrices.is_small = args.matrices.count < INT32_MAX;
     const uint64_t tiles = (uint64_t)(args.matrices.count * args.row_tiles * args.column_tiles);
-    const uint64_t blocks = tiles < INT32_MAX ? tiles : INT32_MAX;
+    args.is_small = tiles < INT32_MAX;
+    const uint64_t blocks = args.is_small ? tiles : INT32_MAX;
     berth_cuda_run(BERTH_CUDA_KERNEL_turn, blocks, THREADS, &args);
 }
 
