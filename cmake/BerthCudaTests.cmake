@@ -68,3 +68,16 @@ set_target_properties(
 set_target_properties(
   berth_cuda_tested PROPERTIES OUTPUT_NAME berth_cuda LIBRARY_OUTPUT_DIRECTORY
                                                       "${PROJECT_BINARY_DIR}/tests")
+
+# A library in cuBLASLt's place, and what loads it.
+add_library(berth_blas_standin MODULE "${berth_cuda_tests_dir}/blas_standin.c")
+target_include_directories(berth_blas_standin PRIVATE "${PROJECT_SOURCE_DIR}/src"
+                                                      "${PROJECT_SOURCE_DIR}/tests")
+target_link_libraries(berth_blas_standin PRIVATE berth_flags)
+set_target_properties(
+  berth_blas_standin PROPERTIES OUTPUT_NAME blas_standin LIBRARY_OUTPUT_DIRECTORY
+                                                         "${PROJECT_BINARY_DIR}/tests")
+target_sources(test_cuda_blas PRIVATE "${berth_cuda_dir}/cuda_blas.c")
+target_compile_definitions(test_cuda_blas
+                           PRIVATE BERTH_TEST_BLAS="$<TARGET_FILE:berth_blas_standin>")
+add_dependencies(test_cuda_blas berth_blas_standin)
