@@ -98,6 +98,29 @@ static void heads_and_tokens_change_places(void** state) {
     }
 }
 
+/// The divisions that more than 2^31 words need, on few.
+static void places_found_with_wide_divisions_are_the_same(void** state) {
+    (void)state;
+    kit_seed(6);
+    for (int round = 0; round < 50; ++round) {
+        int64_t dims[BERTH_MAX_RANK];
+        const int32_t rank = kit_dims(5, 6, dims);
+        kit_tensor x = kit_strided(BERTH_I32, rank, dims, false, true);
+        kit_tensor out = kit_contiguous(BERTH_I32, rank, dims);
+        fill_bytes(&x);
+        const berth_view* const operands[1] = {&x.view};
+        berth_cuda_copy_args args = {
+            .out = out.view.data, .from = x.view.data, .word_bytes = sizeof(int32_t)};
+        berth_cuda_walk_make(&x.view, 1, operands, &args.walk);
+        args.walk.is_small = 0;
+        emulation_run(BERTH_CUDA_KERNEL_copy, 2, 64, &args);
+        for (int64_t i = 0; i < kit_count(&x.view); ++i)
+            assert_memory_equal(kit_at(&x.view, i), kit_at(&out.view, i), sizeof(int32_t));
+        kit_free(&x);
+        kit_free(&out);
+    }
+}
+
 static void quantised_blocks_are_copied_whole(void** state) {
     (void)state;
     kit_seed(5);
@@ -145,6 +168,27 @@ static void filled_tensors_are_the_cpus(void** state) {
                                               .rank = 2,
                                               .dims = {3, counts[(v + (size_t)t) % COUNTS]}};
             compare_created(BERTH_OP_FILL, &params, cuda_kit_exact);
+        }
+    }
+}
+
+/// An output that only an element's alignment is promised of.
+static void filling_writes_what_lies_between_its_ends_alone(void** state) {
+    (void)state;
+    for (int t = 0; t < PLAIN; ++t) {
+        for (int c = 0; c < COUNTS; ++c) {
+            const int64_t room = counts[c] + 1;
+            kit_tensor out = kit_contiguous(plain[t], 1, &room);
+            memset(out.view.data, 0x5A, out.bytes);
+            const berth_fill_params params = {.value = 1, .dtype = plain[t]};
+            berth_op_call call = {.output_count = 1, .outputs = {out.view}, .params = &params};
+            call.outputs[0].data = kit_at(&out.view, c > 0 ? 1 : 0);
+            call.outputs[0].dims[0] = counts[c];
+            cuda_kit_launch(berth_cuda_kernel_table()->kernels[BERTH_OP_FILL], &call, 0);
+            assert_int_equal(*(unsigned char*)out.view.data, 0x5A);
+            for (int64_t i = 1; i < room; ++i)
+                assert_true(kit_get(&out.view, i) == 1);
+            kit_free(&out);
         }
     }
 }
@@ -211,8 +255,10 @@ int main(void) {
         cmocka_unit_test(copies_of_dense_memory_are_right_at_any_address_and_length),
         cmocka_unit_test(transpositions_are_right_whatever_is_left_of_a_tile),
         cmocka_unit_test(heads_and_tokens_change_places),
+        cmocka_unit_test(places_found_with_wide_divisions_are_the_same),
         cmocka_unit_test(quantised_blocks_are_copied_whole),
         cmocka_unit_test(filled_tensors_are_the_cpus),
+        cmocka_unit_test(filling_writes_what_lies_between_its_ends_alone),
         cmocka_unit_test(ranges_are_the_cpus),
         cmocka_unit_test(random_numbers_are_the_cpus),
         cmocka_unit_test(random_integers_are_the_cpus),
