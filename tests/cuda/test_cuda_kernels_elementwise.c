@@ -173,7 +173,10 @@ static void transposed_operands_are_right(void** state) {
         berth_op_call call = {.input_count = 2, .output_count = 1, .inputs = {other.view, x.view}};
         cuda_kit_compare(BERTH_OP_SUB, &call, -1, cuda_kit_exact);
         cuda_kit_compare(BERTH_OP_SUB, &call, 0, cuda_kit_exact);
+        call.inputs[1] = other.view;
         call.inputs[0] = x.view;
+        cuda_kit_compare(BERTH_OP_SUB, &call, 1, cuda_kit_exact);
+        call.inputs[1] = x.view;
         cuda_kit_compare(BERTH_OP_ADD, &call, -1, cuda_kit_exact);
         kit_free(&other);
         kit_free(&x);
