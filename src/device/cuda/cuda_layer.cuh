@@ -29,6 +29,10 @@
 #define KERNEL_OF(threads, name, args_type)                                                        \
     extern "C" __global__ void __launch_bounds__(threads)                                          \
         berth_cuda_##name(const __grid_constant__ args_type args)
+/// The same, and the compiler leaves room for `blocks` of them on a multiprocessor.
+#define KERNEL_BESIDE(threads, blocks, name, args_type)                                            \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)                                  \
+        berth_cuda_##name(const __grid_constant__ args_type args)
 /// An array that the threads of a block share.
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
@@ -71,6 +75,7 @@ DEVICE uint64_t high_product(uint64_t a, uint64_t b) { return __umul64hi(a, b); 
 #define MEMBER inline
 #define KERNEL(name, args_type) extern "C" void berth_cuda_##name(const args_type& args)
 #define KERNEL_OF(threads, name, args_type) KERNEL(name, args_type)
+#define KERNEL_BESIDE(threads, blocks, name, args_type) KERNEL(name, args_type)
 #define SHARED(type, name, count)                                                                  \
     static char name##_key;                                                                        \
     auto& name = *static_cast<type(*)[count]>(emulation_shared(&name##_key, sizeof(type[count])))
