@@ -29,15 +29,13 @@
 #define KERNEL_OF(threads, name, args_type)                                                        \
     extern "C" __global__ void __launch_bounds__(threads)                                          \
         berth_cuda_##name(const __grid_constant__ args_type args)
-/// The same, and the compiler leaves room for `blocks` of them on a multiprocessor.
-#define KERNEL_BESIDE(threads, blocks, name, args_type)                                            \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)                                  \
-        berth_cuda_##name(const __grid_constant__ args_type args)
 /// An array that the threads of a block share.
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
 #define UNROLL_BY(count) _Pragma(BERTH_CUDA_TEXT(unroll count))
 #define BERTH_CUDA_TEXT(...) #__VA_ARGS__
+/// A function that is not made part of its callers.
+#define CALLED static __device__ __noinline__
 
 DEVICE uint32_t thread_index() { return threadIdx.x; }
 DEVICE uint32_t thread_count() { return blockDim.x; }
@@ -75,12 +73,12 @@ DEVICE uint64_t high_product(uint64_t a, uint64_t b) { return __umul64hi(a, b); 
 #define MEMBER inline
 #define KERNEL(name, args_type) extern "C" void berth_cuda_##name(const args_type& args)
 #define KERNEL_OF(threads, name, args_type) KERNEL(name, args_type)
-#define KERNEL_BESIDE(threads, blocks, name, args_type) KERNEL(name, args_type)
 #define SHARED(type, name, count)                                                                  \
     static char name##_key;                                                                        \
     auto& name = *static_cast<type(*)[count]>(emulation_shared(&name##_key, sizeof(type[count])))
 #define UNROLL
 #define UNROLL_BY(count)
+#define CALLED static inline
 
 DEVICE uint32_t thread_index() { return emulation_thread()->thread; }
 DEVICE uint32_t thread_count() { return emulation_thread()->threads; }

@@ -15,8 +15,7 @@
 
 #define PRODUCT_SEGMENT 128
 
-/// How a column of b of type B is read along the depth: N values from k on, a multiple of N; zeros
-/// behind the depth.
+/// How a column of b of type B is read along the depth: N values from k on, a multiple of N.
 template <class B> struct columns_of {
     static constexpr int BYTES = sizeof(B);
     template <int N>
@@ -30,40 +29,6 @@ template <class B> struct columns_of {
                   args.depth - k,
                   to);
     }
-
-    /// Values on their way, of columns that lie side by side: as they are in memory, so that nobody
-    /// waits for them before unpack().
-    template <int N> struct packed {
-        static constexpr int EACH = (int)(16 / sizeof(B));
-        lanes<B, EACH> of[N / EACH];
-    };
-    template <int N>
-    static MEMBER void fetch(const berth_cuda_product_args& args,
-                             const unsigned char* column,
-                             int64_t k,
-                             packed<N>& to) {
-        constexpr int EACH = packed<N>::EACH;
-        const B* const from = (const B*)(const void*)column + k;
-        const bool is_vector = args.b_form == BERTH_CUDA_FORM_ALONG && k + N <= args.depth;
-        const int64_t count = args.depth - k;
-        UNROLL
-        for (int i = 0; i < N / EACH; ++i) {
-            if (is_vector) {
-                to.of[i] = *(const lanes<B, EACH>*)(const void*)(from + i * EACH);
-                continue;
-            }
-            to.of[i] = {};
-            UNROLL
-            for (int e = 0; e < EACH; ++e)
-                if (i * EACH + e < count) to.of[i].of[e] = from[i * EACH + e];
-        }
-    }
-    template <int N> static MEMBER void unpack(const packed<N>& from, float (&to)[N]) {
-        constexpr int EACH = packed<N>::EACH;
-        UNROLL
-        for (int i = 0; i < N; ++i)
-            to[i] = to_f32(from.of[i / EACH].of[i % EACH]);
-    }
 };
 
 template <class Q> struct quantised_columns {
@@ -74,23 +39,6 @@ template <class Q> struct quantised_columns {
                             int64_t k,
                             float (&to)[N]) {
         load_quantised<Q>(column, k, args.depth, to);
-    }
-
-    /// Where the values are: decoded ahead they would take too many registers.
-    template <int N> struct packed {
-        const unsigned char* column;
-        int64_t k;
-        int64_t depth;
-    };
-    template <int N>
-    static MEMBER void fetch(const berth_cuda_product_args& args,
-                             const unsigned char* column,
-                             int64_t k,
-                             packed<N>& to) {
-        to = {column, k, args.depth};
-    }
-    template <int N> static MEMBER void unpack(const packed<N>& from, float (&to)[N]) {
-        load_quantised<Q>(from.column, from.k, from.depth, to); // zeros of nothing
     }
 };
 

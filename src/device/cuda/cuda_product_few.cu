@@ -62,19 +62,6 @@ DEVICE float add_segments(float total, const float* sums, int step, int count) {
     return total;
 }
 
-template <class B> using packed_step = typename columns_of<B>::template packed<STEP>;
-
-/// Sends for this thread's step of b at k: zeros where there is none.
-template <class B>
-DEVICE void fetch_step(const berth_cuda_product_args& args,
-                       const unsigned char* b,
-                       bool is_there,
-                       int64_t k,
-                       packed_step<B>& to) {
-    to = {};
-    if (is_there && k < args.depth) columns_of<B>::fetch(args, b, k, to);
-}
-
 /// M rows from row0 on times a group of columns.
 template <class B, int M>
 DEVICE void few_of(const berth_cuda_product_args& args,
@@ -94,20 +81,15 @@ DEVICE void few_of(const berth_cuda_product_args& args,
     const unsigned char* const b = bytes_at(args.b, b_at * columns_of<B>::BYTES);
     const float* const of_a = (const float*)a_tile + segment * PITCH;
     float total = 0.0f;
-    packed_step<B> next; // on its way while the step before is multiplied
-    fetch_step<B>(args, b, is_there, segment * PRODUCT_SEGMENT, next);
     for (int64_t round = 0; round < args.depth; round += SEGMENTS * PRODUCT_SEGMENT) {
         float sums[M] = {};
         for (int step = 0; step < PRODUCT_SEGMENT; step += STEP) {
-            const packed_step<B> now = next;
-            const bool is_last = step + STEP == PRODUCT_SEGMENT;
-            const int64_t ahead = is_last ? SEGMENTS * PRODUCT_SEGMENT : step + STEP;
-            fetch_step<B>(args, b, is_there, round + ahead + segment * PRODUCT_SEGMENT, next);
+            const int64_t k = round + segment * PRODUCT_SEGMENT + step;
+            float of_b[STEP] = {};
+            if (is_there && k < args.depth) columns_of<B>::load(args, b, k, of_b);
             sync_block(); // those of the step before have been read
             bring_rows<M>(args, row_at, rows, round, step, (float*)a_tile);
             sync_block();
-            float of_b[STEP];
-            columns_of<B>::unpack(now, of_b);
             multiply_step<M>(of_b, of_a, SEGMENTS * PITCH, sums);
         }
         UNROLL
@@ -137,23 +119,20 @@ template <class B, int M> DEVICE void few_groups(const berth_cuda_product_args& 
 
 } // namespace
 
-/// `beside`: blocks for one row that a multiprocessor is to hold.
-#define PRODUCT_FEW(name, type, beside)                                                            \
-    KERNEL_BESIDE(256, beside, product_one_##name, berth_cuda_product_args) {                      \
-        few_groups<type, 1>(args);                                                                 \
-    }                                                                                              \
+#define PRODUCT_FEW(name, type)                                                                    \
+    KERNEL_OF(256, product_one_##name, berth_cuda_product_args) { few_groups<type, 1>(args); }     \
     KERNEL_OF(256, product_few_##name, berth_cuda_product_args) {                                  \
         few_groups<type, MOST_ROWS>(args);                                                         \
     }
 
-PRODUCT_FEW(f32, float, 2)
-PRODUCT_FEW(f16, f16, 3)
-PRODUCT_FEW(bf16, bf16, 2)
-PRODUCT_FEW(q4_0, q4_0, 4)
-PRODUCT_FEW(q4_1, q4_1, 4)
-PRODUCT_FEW(q5_0, q5_0, 4)
-PRODUCT_FEW(q5_1, q5_1, 4)
-PRODUCT_FEW(q8_0, q8_0, 4)
-PRODUCT_FEW(q4_k, q4_k, 4)
-PRODUCT_FEW(q5_k, q5_k, 3)
-PRODUCT_FEW(q6_k, q6_k, 3)
+PRODUCT_FEW(f32, float)
+PRODUCT_FEW(f16, f16)
+PRODUCT_FEW(bf16, bf16)
+PRODUCT_FEW(q4_0, q4_0)
+PRODUCT_FEW(q4_1, q4_1)
+PRODUCT_FEW(q5_0, q5_0)
+PRODUCT_FEW(q5_1, q5_1)
+PRODUCT_FEW(q8_0, q8_0)
+PRODUCT_FEW(q4_k, q4_k)
+PRODUCT_FEW(q5_k, q5_k)
+PRODUCT_FEW(q6_k, q6_k)
