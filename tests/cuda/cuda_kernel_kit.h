@@ -19,7 +19,8 @@ typedef struct cuda_kit_tolerance {
 
 static const cuda_kit_tolerance cuda_kit_exact = {0, 0};
 
-/// Runs `kernel` on `call` as it is, with a fresh workspace of `scratch_bytes`.
+/// Runs `kernel` on `call` as it is, with a fresh workspace of `scratch_bytes`, which holds zeros or
+/// rubbish.
 static inline void cuda_kit_launch(berth_kernel kernel,
                                    berth_op_call* call,
                                    uint64_t scratch_bytes) {
@@ -29,6 +30,7 @@ static inline void cuda_kit_launch(berth_kernel kernel,
     const uintptr_t at = (uintptr_t)workspace.memory + KIT_GUARD;
     call->scratch = workspace.memory + KIT_GUARD + (64 - at % 64) % 64;
     call->scratch_bytes = scratch_bytes;
+    if (kit_int(0, 1) == 0) memset(call->scratch, 0, scratch_bytes);
     kernel(call);
     kit_free(&workspace);
 }
