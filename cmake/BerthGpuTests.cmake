@@ -15,3 +15,24 @@ berth_register_test(gpu/gpu_ops_elsewhere unit)
 
 berth_add_program(gpu-tokens bin "${berth_gpu_dir}/gpu_tokens.c")
 target_include_directories(gpu-tokens PRIVATE "${berth_tests_dir}")
+
+# bench-gpu runs programs and calls of other benchmarks on the device.
+target_sources(bench-gpu PRIVATE ${berth_op_cases} "${berth_bench_dir}/shapes/workload.c"
+                                 "${berth_bench_dir}/dispatch/chain.c")
+target_link_libraries(bench-gpu PRIVATE m ${CMAKE_DL_LIBS})
+# Counts what goes to the driver; its functions are jumps, written for one processor.
+set(berth_gpu_counted)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT BERTH_SANITIZE)
+  set(berth_gpu_counted berth_cuda_counted)
+  add_library(berth_cuda_counted MODULE "${berth_bench_dir}/gpu/counted/counted_driver.c")
+  target_include_directories(berth_cuda_counted PRIVATE "${PROJECT_SOURCE_DIR}/src"
+                                                        "${berth_bench_dir}")
+  target_link_libraries(berth_cuda_counted PRIVATE berth_flags ${CMAKE_DL_LIBS})
+  set_target_properties(berth_cuda_counted PROPERTIES OUTPUT_NAME cuda_counted)
+endif()
+
+# What ./dev gpu-bundle needs of the build, but for the module itself.
+add_custom_target(gpu-bundle-programs)
+add_dependencies(
+  gpu-bundle-programs bench-gpu gpu-tokens berth-generate test_device test_gpu_ops
+  test_gpu_programs ${berth_gpu_counted})
