@@ -40,6 +40,10 @@ BERTH_API BERTH_NODISCARD berth_status berth_runtime_create(const berth_runtime_
 /// have.
 BERTH_API void berth_runtime_release(berth_runtime* runtime);
 
+/// The kind of the runtime's device; BERTH_DEVICE_KIND_COUNT for NULL.
+/// Threads: any.
+BERTH_API berth_device_kind berth_runtime_device_kind(const berth_runtime* runtime);
+
 /// Writes the memory statistics as of now.
 /// Errors:  BERTH_ERR_INVALID_ARGUMENT, BERTH_ERR_FORKED; then `*out_stats` is zero.
 /// Threads: any.

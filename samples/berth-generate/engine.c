@@ -6,10 +6,12 @@ static berth_status create_runtime(const generate_options* options,
                                    const char* mode,
                                    berth_runtime** out_runtime,
                                    llm_error* error) {
-    berth_option_setting settings[3];
+    berth_option_setting settings[4];
     size_t count = 0;
     if (options->threads != NULL)
         settings[count++] = (berth_option_setting){"threads", options->threads};
+    if (options->device != NULL)
+        settings[count++] = (berth_option_setting){"device", options->device};
     if (options->memory != NULL)
         settings[count++] = (berth_option_setting){"memory", options->memory};
     if (mode != NULL) settings[count++] = (berth_option_setting){"mode", mode};

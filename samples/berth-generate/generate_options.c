@@ -26,6 +26,7 @@ enum {
     OPT_TOP_P,
     OPT_SEED,
     OPT_THREADS,
+    OPT_DEVICE,
     OPT_MEMORY,
     OPT_PLAN,
     OPT_KV_TYPE,
@@ -53,6 +54,7 @@ static const struct option long_options[] = {
     {"top-p", required_argument, NULL, OPT_TOP_P},
     {"seed", required_argument, NULL, OPT_SEED},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"device", required_argument, NULL, OPT_DEVICE},
     {"memory", required_argument, NULL, OPT_MEMORY},
     {"plan", required_argument, NULL, OPT_PLAN},
     {"kv-type", required_argument, NULL, OPT_KV_TYPE},
@@ -95,6 +97,7 @@ void generate_options_print_help(void) {
           "\n"
           "Running\n"
           "  --threads N          0 takes every core\n"
+          "  --device DEVICE      cpu (default) or cuda\n"
           "  --memory BYTES       most memory for tensors, such as 512M\n"
           "  --plan on|off        plan the memory of steps, or take all from the pool\n"
           "  --kv-type TYPE       of cached keys and values: f32 (default), f16, bf16 or q8_0\n"
@@ -226,6 +229,9 @@ static parse_result take_option(generate_options* o, int option, const char* val
         return take_word(o, option, value);
     case OPT_THREADS:
         o->threads = value;
+        return PARSE_RUN;
+    case OPT_DEVICE:
+        o->device = value;
         return PARSE_RUN;
     case OPT_MEMORY:
         o->memory = value;

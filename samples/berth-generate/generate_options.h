@@ -24,6 +24,7 @@ typedef struct generate_options {
     int64_t max_tokens;
     llm_sampler_options sampling;
     const char* threads; ///< for Berth; NULL: its own default
+    const char* device;
     const char* memory;
     const char* mode; ///< value of BERTH_MODE, or NULL
     berth_dtype kv_dtype;

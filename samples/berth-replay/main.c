@@ -115,7 +115,9 @@ enum { MOST_MODES = sizeof compared_modes / sizeof *compared_modes };
 static berth_status replay_here(const replay_cli* cli, FILE* json, llm_error* error) {
     static llm_replay_report reports[MOST_MODES];
     const char* const* modes = cli->compares ? compared_modes : &cli->mode;
-    const size_t count = cli->compares ? MOST_MODES : 1;
+    const bool is_apart = cli->setup.device != NULL && strcmp(cli->setup.device, "cpu") != 0;
+    // the last takes memory of the process, which other devices do not reach
+    const size_t count = !cli->compares ? 1 : is_apart ? MOST_MODES - 1 : MOST_MODES;
     const char* names[MOST_MODES];
     size_t done = 0;
     berth_status status = BERTH_OK;

@@ -23,6 +23,7 @@ enum {
     OPT_STEP_TOKENS,
     OPT_MEMORY,
     OPT_THREADS,
+    OPT_DEVICE,
     OPT_KV_TYPE,
     OPT_BLOCK,
     OPT_PARK,
@@ -54,6 +55,7 @@ static const struct option long_options[] = {
     {"step-tokens", required_argument, NULL, OPT_STEP_TOKENS},
     {"memory", required_argument, NULL, OPT_MEMORY},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"device", required_argument, NULL, OPT_DEVICE},
     {"kv-type", required_argument, NULL, OPT_KV_TYPE},
     {"block-tokens", required_argument, NULL, OPT_BLOCK},
     {"park-bytes", required_argument, NULL, OPT_PARK},
@@ -112,6 +114,7 @@ void replay_cli_print_help(void) {
         "  --max-batch N        most requests at a time (default 64)\n"
         "  --step-tokens N      most tokens of a step (default 256)\n"
         "  --threads N          0 takes every core\n"
+        "  --device DEVICE      cpu (default) or cuda\n"
         "  --mode MODE          plan, pool, system or auto\n"
         "  --compare            plan, pool and system, one after the other\n"
         "\n"
@@ -267,6 +270,9 @@ static replay_parse take_option(replay_cli* cli, int option, const char* text) {
     case OPT_THREADS:
         cli->setup.threads = text;
         return REPLAY_RUN;
+    case OPT_DEVICE:
+        cli->setup.device = text;
+        return REPLAY_RUN;
     case OPT_RANDOM:
     case OPT_KV_TYPE:
     case OPT_POLICY:
@@ -376,6 +382,8 @@ static replay_parse check(replay_cli* cli, uint64_t given, int argc, char** argv
     if (setup->replay.simulates && (cli->compares || cli->mode != NULL) &&
         (cli->compares || strcmp(cli->mode, "system") == 0))
         return refuse("a simulation has no allocator of the system to compare with");
+    if (setup->device != NULL && setup->replay.simulates && !cli->calibrates)
+        return refuse("a simulation has a device of its own");
     if (cli->calibrates && (models == 0 || setup->has_shape))
         return refuse("--calibrate measures a model, --model or --random");
     llm_error error;

@@ -177,8 +177,12 @@ static void print_start(const server* s) {
              served_context(s));
     printf("%s\n", s->setup.model_name);
     print_part("memory", b->total_bytes, "for everything");
-    print_part("weights", b->weights_bytes, "pages of the model's file");
-    print_part("server", b->host_bytes, "tables, text, connections, requests that wait: at most");
+    print_part("weights",
+               b->weights_bytes,
+               b->host_bytes > 0 ? "pages of the model's file" : "on the device");
+    if (b->host_bytes > 0)
+        print_part(
+            "server", b->host_bytes, "tables, text, connections, requests that wait: at most");
     print_part("frames", b->step_bytes, "the largest step, about: shared with what follows");
     print_part("KV cache", b->kv_bytes, tokens);
     bool is_v6 = strchr(s->options.host, ':') != NULL;

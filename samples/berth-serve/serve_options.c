@@ -45,6 +45,7 @@ enum {
     OPT_MEMORY,
     OPT_KV_TYPE,
     OPT_THREADS,
+    OPT_DEVICE,
     OPT_PLAN_CACHE,
     OPT_KEYS,
     OPT_BODY,
@@ -63,6 +64,7 @@ static const struct option long_options[] = {
     {"memory", required_argument, NULL, OPT_MEMORY},
     {"kv-type", required_argument, NULL, OPT_KV_TYPE},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"device", required_argument, NULL, OPT_DEVICE},
     {"plan-cache", required_argument, NULL, OPT_PLAN_CACHE},
     {"api-key-file", required_argument, NULL, OPT_KEYS},
     {"max-body", required_argument, NULL, OPT_BODY},
@@ -89,6 +91,7 @@ void serve_options_print_help(void) {
           "  --memory BYTES       for everything: weights, frames, pool and KV cache, and the\n"
           "                       server itself (default 4G, or half of what there is)\n"
           "  --kv-type TYPE       of cached keys and values: f16 (default), f32, bf16 or q8_0\n"
+          "  --device DEVICE      cpu (default) or cuda, whose memory --memory is of then\n"
           "  --threads N          that compute (default: BERTH_THREADS)\n"
           "  --plan-cache FILE    keeps what was learned of steps for the next start\n"
           "  --api-key-file FILE  keys, a line each, one of which every request has to have; with\n"
@@ -171,6 +174,9 @@ static serve_parse take_option(serve_options* o, int option, const char* text, b
         return wrong("kv-type", text, "f32, f16, bf16 or q8_0");
     case OPT_THREADS:
         o->setup.threads = text;
+        return SERVE_RUN;
+    case OPT_DEVICE:
+        o->setup.device = text;
         return SERVE_RUN;
     case OPT_PLAN_CACHE:
         o->setup.plan_cache = text;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Llama-architecture models: weights that stay in their file, and the forward pass over them.
+// Llama-architecture models: weights that stay in their file (or are copied to a device that does
+// not reach the host's memory, a GPU's matrices as f16), and the forward pass over them.
 //
 // The forward pass takes new tokens of one sequence or of many. It runs the same ops in the same
 // order for every number of tokens and sequences, so that a step around it is one path whatever its
@@ -45,7 +46,7 @@ typedef struct llm_layer {
     berth_tensor* ffn_down; ///< [width, ffn_width]
 } llm_layer;
 
-/// A model of one context. Its tensors lie in the open file, which outlives it.
+/// A model of one context. Its tensors lie in the open file, which outlives it, or on the device.
 typedef struct llm_model {
     llm_model_params params;
     berth_context* context;      ///< borrowed
@@ -67,7 +68,8 @@ typedef void (*llm_layer_hook)(void* user,
                                int64_t layer,
                                berth_tensor* hidden);
 
-/// Makes the model of an open file; no weight is copied.
+/// Makes the model of an open file. No weight is copied where the device reaches the host's memory;
+/// to a GPU all are, and quantised ones become f16.
 ///
 /// `gguf` is borrowed and outlives the model and every tensor made from it. Each tensor's shape and
 /// type is checked against the metadata.

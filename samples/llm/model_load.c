@@ -237,6 +237,7 @@ typedef struct loader {
     const llm_gguf* gguf;
     llm_error* error;
     berth_status status;
+    bool is_widened;      ///< quantised matrices become f16 ones
     uint64_t table_bytes; ///< of an embedding that is not the output matrix as well
 } loader;
 
@@ -257,7 +258,7 @@ static bool has_dims(const llm_gguf_tensor* tensor, int64_t n_in, int64_t n_out)
            tensor->dims[2] == 1 && tensor->dims[3] == 1;
 }
 
-/// Makes a read-only tensor over the file's bytes.
+/// Makes a read-only tensor over the file's bytes, or of a copy of them where the device needs one.
 static berth_tensor* wrap(loader* load, const llm_gguf_tensor* source, berth_dtype dtype) {
     int64_t dims[] = {(int64_t)source->dims[1], (int64_t)source->dims[0]};
     int32_t rank = source->dims[1] == 1 && source->rank < 2 ? 1 : 2;
@@ -271,6 +272,8 @@ static berth_tensor* wrap(loader* load, const llm_gguf_tensor* source, berth_dty
                                                     true,
                                                     NULL,
                                                     NULL);
+    if (load->is_widened && berth_dtype_query_info(dtype)->kind == BERTH_DTYPE_KIND_Q)
+        tensor = berth_cast(ctx, berth_move(tensor), BERTH_F16);
     if (tensor == NULL) {
         refuse(load,
                berth_context_error(ctx),
@@ -280,7 +283,7 @@ static berth_tensor* wrap(loader* load, const llm_gguf_tensor* source, berth_dty
         berth_context_clear_error(ctx);
         return NULL;
     }
-    load->model->weight_bytes += source->size_bytes;
+    load->model->weight_bytes += berth_tensor_bytes(tensor);
     return tensor;
 }
 
@@ -424,7 +427,12 @@ berth_status llm_model_create(berth_context* context,
         llm_model_destroy(model);
         return llm_fail_memory(error, "a model's layers");
     }
-    loader load = {.model = model, .gguf = gguf, .error = error, .status = BERTH_OK};
+    const berth_device_kind device = berth_runtime_device_kind(berth_context_runtime(context));
+    loader load = {.model = model,
+                   .gguf = gguf,
+                   .error = error,
+                   .status = BERTH_OK,
+                   .is_widened = device == BERTH_DEVICE_CUDA};
     load_ends(&load);
     for (int64_t at = 0; at < params.layers && load.status == BERTH_OK; at++)
         load_layer(&load, at);

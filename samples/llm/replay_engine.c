@@ -33,6 +33,8 @@ static berth_status open_runtime(const llm_replay_setup* setup,
     if (setup->memory != NULL) settings[count++] = (berth_option_setting){"memory", setup->memory};
     if (setup->threads != NULL)
         settings[count++] = (berth_option_setting){"threads", setup->threads};
+    if (setup->device != NULL && !setup->replay.simulates)
+        settings[count++] = (berth_option_setting){"device", setup->device};
     if (mode != NULL) settings[count++] = (berth_option_setting){"mode", mode};
     if (setup->replay.simulates) {
         settings[count++] = (berth_option_setting){"device", "dry"};

@@ -14,6 +14,7 @@ typedef struct llm_replay_setup {
     llm_shape shape;
     const char* memory;  ///< most for tensors and cache, as BERTH_MEMORY; NULL: Berth's default
     const char* threads; ///< NULL: Berth's default
+    const char* device;  ///< NULL: Berth's default; a simulation has its own
     berth_dtype kv_dtype;
     int64_t block_tokens; ///< 0: 16
     uint64_t park_bytes;

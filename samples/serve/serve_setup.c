@@ -76,10 +76,25 @@ static berth_status open_text(serve_setup* s, llm_error* error) {
     return status == BERTH_ERR_UNSUPPORTED ? BERTH_OK : status;
 }
 
+static bool is_apart(const serve_setup_options* o) {
+    return o->device != NULL && strcmp(o->device, "cpu") != 0;
+}
+
+/// Notes what the weights take of the device's memory, once they are there.
+static void note_weights(serve_setup* s) {
+    serve_budget* b = &s->budget;
+    b->weights_bytes = s->model->weight_bytes;
+    b->device_bytes = b->total_bytes > b->weights_bytes ? b->total_bytes - b->weights_bytes : 0;
+}
+
 /// Divides the budget. A file that was made in memory is no file's pages.
 static berth_status divide(const serve_setup_options* o, serve_setup* s, llm_error* error) {
     serve_budget* b = &s->budget;
     b->total_bytes = o->memory_bytes == 0 ? serve_default_memory() : o->memory_bytes;
+    if (is_apart(o)) {
+        b->device_bytes = b->total_bytes;
+        return BERTH_OK;
+    }
     b->weights_bytes = llm_gguf_bytes(s->gguf).size;
     uint64_t used = anonymous_bytes();
     if (s->random_file != NULL) used -= used < b->weights_bytes ? used : b->weights_bytes;
@@ -103,9 +118,10 @@ static berth_status divide(const serve_setup_options* o, serve_setup* s, llm_err
 static berth_status open_runtime(const serve_setup_options* o, serve_setup* s, llm_error* error) {
     char memory[32];
     snprintf(memory, sizeof memory, "%" PRIu64, s->budget.device_bytes);
-    berth_option_setting settings[3] = {{"memory", memory}};
+    berth_option_setting settings[4] = {{"memory", memory}};
     size_t count = 1;
     if (o->threads != NULL) settings[count++] = (berth_option_setting){"threads", o->threads};
+    if (o->device != NULL) settings[count++] = (berth_option_setting){"device", o->device};
     if (o->plan_cache != NULL)
         settings[count++] = (berth_option_setting){"plan_cache_file", o->plan_cache};
     const berth_runtime_options options = {
@@ -113,7 +129,9 @@ static berth_status open_runtime(const serve_setup_options* o, serve_setup* s, l
     berth_status status = berth_runtime_create(&options, &s->runtime);
     if (status == BERTH_OK) status = berth_context_create(s->runtime, &s->context);
     if (status != BERTH_OK) return llm_fail(error, status, "%s", berth_last_error());
-    return llm_model_create(s->context, s->gguf, &s->model, error);
+    status = llm_model_create(s->context, s->gguf, &s->model, error);
+    if (status == BERTH_OK && is_apart(o)) note_weights(s);
+    return status;
 }
 
 berth_status serve_setup_open(const serve_setup_options* options,

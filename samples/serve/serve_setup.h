@@ -2,7 +2,9 @@
 // A model ready to be served within one budget of memory.
 //
 // The budget holds everything: the weights, which stay in their file's pages; what the server
-// itself needs on the host; and what Berth gets for frames, pool and KV cache, which share it.
+// itself needs on the host; and what Berth gets for frames, pool and KV cache, which share it. On a
+// device with memory of its own it is of that memory, which the weights lie in, too; what the
+// server needs on the host is beside it.
 #ifndef BERTH_SAMPLES_SERVE_SERVE_SETUP_H
 #define BERTH_SAMPLES_SERVE_SERVE_SETUP_H
 
@@ -18,6 +20,7 @@ typedef struct serve_setup_options {
     uint64_t memory_bytes;  ///< for everything; 0: 4 GiB, or half of the machine's if that is less
     uint64_t bounded_bytes; ///< of it, what clients can make the server hold (SH2)
     const char* threads;    ///< that compute; NULL: as the environment says
+    const char* device;     ///< likewise
     const char* plan_cache; ///< NULL: as the environment says
 } serve_setup_options;
 

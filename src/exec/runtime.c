@@ -279,6 +279,10 @@ void berth_runtime_release(berth_runtime* runtime) {
     berth_runtime_drop(runtime);
 }
 
+berth_device_kind berth_runtime_device_kind(const berth_runtime* runtime) {
+    return runtime != NULL ? runtime->device->kind : BERTH_DEVICE_KIND_COUNT;
+}
+
 void berth_runtime_set_bypass(berth_runtime* runtime, const berth_pool_bypass* bypass) {
     runtime->bypass = *bypass;
 }
