@@ -282,6 +282,36 @@ static void a_row_has_the_same_bits_through_any_weights_whatever_the_number_of_r
     }
 }
 
+static void a_bias_is_added_to_every_row_of_a_product(void** state) {
+    (void)state;
+    kit_seed(11);
+    for (int round = 0; round < 3; ++round) {
+        const int64_t rows = 300, columns = kit_int(1, 20);
+        kit_tensor out = kit_contiguous(floats[round], 2, (int64_t[]){rows, columns});
+        kit_tensor bias = kit_contiguous(BERTH_F32, 1, &columns);
+        kit_fill(&out, -1, 1);
+        kit_fill(&bias, -1, 1);
+        kit_tensor before;
+        kit_guard(&before, out.bytes);
+        memcpy(before.memory + KIT_GUARD, out.view.data, out.bytes);
+        before.view = out.view;
+        before.view.data = before.memory + KIT_GUARD;
+        const berth_cuda_bias_args args = {.out = out.view.data,
+                                           .bias = bias.view.data,
+                                           .count = rows * columns,
+                                           .columns = columns,
+                                           .dtype = (int32_t)floats[round]};
+        berth_cuda_run(BERTH_CUDA_KERNEL_product_bias, 2, 256, &args);
+        for (int64_t i = 0; i < rows * columns; ++i) {
+            const double sum = kit_get(&before.view, i) + kit_get(&bias.view, i % columns);
+            kit_expect(&out.view, i, sum, kit_tolerance(floats[round], sum, 0x1p-20) + 1e-7);
+        }
+        kit_free(&out);
+        kit_free(&bias);
+        kit_free(&before);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_floats_are_the_cpus_whatever_the_shape_and_the_strides),
@@ -294,6 +324,7 @@ int main(void) {
         cmocka_unit_test(linear_of_quantised_weights_is_the_cpus),
         cmocka_unit_test(linear_of_no_rows_or_no_depth_is_the_cpus),
         cmocka_unit_test(a_row_has_the_same_bits_through_any_weights_whatever_the_number_of_rows),
+        cmocka_unit_test(a_bias_is_added_to_every_row_of_a_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,15 @@ typedef struct berth_cuda_product_args {
     int32_t b_form;
 } berth_cuda_product_args;
 
+/// out [rows, columns], contiguous and of `dtype`, += bias [columns].
+typedef struct berth_cuda_bias_args {
+    void* out;
+    const float* bias;
+    int64_t count; ///< of out
+    int64_t columns;
+    int32_t dtype;
+} berth_cuda_bias_args;
+
 // clang-format off
 #define BERTH_CUDA_KERNEL_MAP_PRODUCT(X, args)  \
     X(product_tile_f32,  args, true)            \
@@ -143,6 +152,7 @@ typedef struct berth_cuda_attention_args {
 
 #define BERTH_CUDA_KERNEL_MAP_MATRIX(X)                                                            \
     BERTH_CUDA_KERNEL_MAP_PRODUCT(X, berth_cuda_product_args)                                      \
+    X(product_bias, berth_cuda_bias_args, false)                                                   \
     BERTH_CUDA_KERNEL_MAP_ATTENTION(X, berth_cuda_attention_args)
 
 #endif // BERTH_DEVICE_CUDA_ARGS_MATRIX_H

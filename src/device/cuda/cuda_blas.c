@@ -40,8 +40,8 @@ typedef struct blas_key {
     uint64_t workspace_bytes;
     int32_t type;
     int32_t batches;
-    int32_t has_bias;
-    int32_t padding;
+    uint32_t bias_alignment; ///< 0: no bias
+    uint32_t padding;
 } blas_key;
 
 _Static_assert(sizeof(blas_matrix) == 40 && sizeof(blas_key) == 144, "no bytes between fields");
@@ -191,9 +191,12 @@ static bool make_operation(const blas_functions* blas,
     if (!set_operation(blas, made, BLAS_OPERATION_TRANSPOSE_A, key->a.is_transposed) ||
         !set_operation(blas, made, BLAS_OPERATION_TRANSPOSE_B, key->b.is_transposed))
         return false;
-    if (!key->has_bias) return true;
+    if (key->bias_alignment == 0) return true;
+    // The library's choice depends on the address's alignment, not on what is there.
+    const uintptr_t address = key->bias_alignment;
     return set_operation(blas, made, BLAS_OPERATION_EPILOGUE, BLAS_EPILOGUE_BIAS) &&
-           set_operation(blas, made, BLAS_OPERATION_BIAS_TYPE, BLAS_TYPE_F32);
+           set_operation(blas, made, BLAS_OPERATION_BIAS_TYPE, BLAS_TYPE_F32) &&
+           blas->operation_set(made, BLAS_OPERATION_BIAS, &address, sizeof address) == 0;
 }
 
 static bool set_preferences(const blas_functions* blas,
@@ -297,12 +300,17 @@ static bool describe(int64_t rows, int64_t columns, int64_t row, int64_t column,
     return is_int(rows) && is_int(columns) && is_int(out->stride);
 }
 
+/// The largest power of two, up to 256, that divides all numbers whose bits are together `bits`.
+static uint32_t alignment_of(uint64_t bits) {
+    bits |= 256u;
+    return (uint32_t)(bits & (~bits + 1));
+}
+
 /// Says from batch to batch, and to what all of it is aligned.
 static void place(blas_matrix* matrix, const void* data, int64_t batch, int64_t value_bytes) {
     matrix->batch = batch;
-    const uint64_t bits = (uint64_t)(uintptr_t)data | (uint64_t)(batch * value_bytes) |
-                          (uint64_t)(matrix->stride * value_bytes) | 256u;
-    matrix->alignment = (uint32_t)(bits & (~bits + 1));
+    matrix->alignment = alignment_of((uint64_t)(uintptr_t)data | (uint64_t)(batch * value_bytes) |
+                                     (uint64_t)(matrix->stride * value_bytes));
 }
 
 static bool make_key(const berth_cuda_library_product* p, uint64_t workspace, blas_key* key) {
@@ -312,7 +320,7 @@ static bool make_key(const berth_cuda_library_product* p, uint64_t workspace, bl
                 : p->dtype == BERTH_F16 ? BLAS_TYPE_F16
                                         : BLAS_TYPE_BF16,
         .batches = (int32_t)p->batches,
-        .has_bias = p->bias != NULL,
+        .bias_alignment = p->bias == NULL ? 0 : alignment_of((uint64_t)(uintptr_t)p->bias),
     };
     if (p->rows < 1 || p->columns < 1 || p->depth < 1 || !is_int(p->batches)) return false;
     // columns become rows

@@ -166,6 +166,22 @@ static int64_t stride_of(const berth_cuda_walk* walk, int operand) {
     return walk->rank > 0 ? walk->strides[operand][0] : 0;
 }
 
+/// Adds the bias of a product that has none yet: the library takes a bias of f32 only where the
+/// product is of f32.
+static void add_bias(const berth_cuda_product_args* args) {
+    const berth_cuda_bias_args adding = {
+        .out = args->out,
+        .bias = args->bias,
+        .count = args->rows * args->columns,
+        .columns = args->columns,
+        .dtype = args->dtype,
+    };
+    berth_cuda_run(BERTH_CUDA_KERNEL_product_bias,
+                   berth_cuda_blocks_for((uint64_t)adding.count, THREADS),
+                   THREADS,
+                   &adding);
+}
+
 /// Hands a product to the library where the number of rows may change its bits.
 static bool try_library(const berth_op_call* call,
                         const berth_cuda_product_args* args,
@@ -176,7 +192,7 @@ static bool try_library(const berth_op_call* call,
         .dtype = b_dtype,
         .a = args->a,
         .b = args->b,
-        .bias = args->bias,
+        .bias = b_dtype == BERTH_F32 ? args->bias : NULL,
         .out = args->out,
         .batches = args->batches,
         .rows = args->rows,
@@ -189,7 +205,9 @@ static bool try_library(const berth_op_call* call,
         .b_step = args->b_step,
         .b_column = args->b_column,
     };
-    return berth_cuda_try_library(&product, call->scratch, call->scratch_bytes);
+    if (!berth_cuda_try_library(&product, call->scratch, call->scratch_bytes)) return false;
+    if (args->bias != product.bias) add_bias(args);
+    return true;
 }
 
 static uint64_t library_bytes(const berth_op_call* call, const berth_cuda_product_args* args) {
