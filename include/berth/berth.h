@@ -4,6 +4,7 @@
 #define BERTH_BERTH_H
 
 #include "berth/config.h"
+#include "berth/cuda.h"
 #include "berth/debug.h"
 #include "berth/dims.h"
 #include "berth/dlpack.h"

@@ -24,8 +24,9 @@ typedef enum berth_option_type {
 // clang-format off
 /// The words of each option that has an enum, in its order: X(ID, word) with NEXT() between them.
 #define BERTH_DEVICE_WORDS(X, NEXT)                                                                \
-    X(DEVICE_WORD_CPU, "cpu") NEXT() X(DEVICE_WORD_SIM, "sim") NEXT()                              \
-    X(DEVICE_WORD_HIDDEN, "hidden") NEXT() X(DEVICE_WORD_DRY, "dry")
+    X(DEVICE_WORD_CPU, "cpu") NEXT() X(DEVICE_WORD_CUDA, "cuda") NEXT()                            \
+    X(DEVICE_WORD_SIM, "sim") NEXT() X(DEVICE_WORD_HIDDEN, "hidden") NEXT()                        \
+    X(DEVICE_WORD_DRY, "dry")
 #define BERTH_MODE_WORDS(X, NEXT)                                                                  \
     X(MODE_AUTO, "auto") NEXT() X(MODE_POOL, "pool") NEXT() X(MODE_PLAN, "plan") NEXT()            \
     X(MODE_SYSTEM, "system")
@@ -56,9 +57,21 @@ typedef enum berth_option_type {
 /// makes "unlimited" that number.
 #define BERTH_OPTION_MAP(X)                                                                        \
     X(DEVICE, WORD, "cpu", 0, 0, "", BERTH_WORDS_TEXT(BERTH_DEVICE_WORDS),                         \
-      "where tensors live; sim is a small simulated device for tests, hidden the same with "       \
-      "memory that the host cannot reach; dry places, plans and counts as a device of "            \
-      "BERTH_MEMORY bytes would, but computes nothing and needs no memory: what is read is 0")     \
+      "where tensors live; cuda is an NVIDIA GPU; sim is a small simulated device for tests, "     \
+      "hidden the same with memory that the host cannot reach; dry places, plans and counts as a " \
+      "device of BERTH_MEMORY bytes would, but computes nothing and needs no memory: what is "     \
+      "read is 0")                                                                                 \
+    X(CUDA_ORDINAL, COUNT, "0", 0, 1023, "", "",                                                   \
+      "which of the GPUs that the driver lists, counted from 0")                                   \
+    X(CUDA_MODULE, TEXT, BERTH_OPTION_NO_FILE, 0, 0, "", "a path, - to look for it",               \
+      "the file libberth_cuda.so; looked for beside the library (or the program that holds it), "  \
+      "in ../lib from there, then by the system's linker")                                         \
+    X(CUDA_DRIVER, TEXT, "libcuda.so.1", 0, 0, "", "a name or a path",                             \
+      "the CUDA driver's library")                                                                 \
+    X(CUDA_BLAS, TEXT, BERTH_OPTION_NO_FILE, 0, 0, "", "a name or a path, - to look for it",       \
+      "cuBLASLt, whose matrix products are used with BERTH_BATCH_INVARIANT=0 where it is found")   \
+    X(LAUNCH_BLOCKING, BOOL, "0", 0, 1, "", "",                                                    \
+      "on the cuda device, wait for each op's work, so that the op whose work fails is named")     \
     X(THREADS, COUNT, "0", 0, 1024, "threads", "",                                                 \
       "threads that compute, the calling one included; 0 takes all cores")                         \
     X(MEMORY, BYTES_OR_PERCENT, "unlimited", 65536, BERTH_OPTION_UNLIMITED, "bytes", "",           \

@@ -13,6 +13,7 @@
 #include "berth/memory.h"
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/cpu_system.h"
+#include "device/cuda_open.h"
 #include "device/dry/dry_device.h"
 #include "device/order_check.h"
 #include "device/sim/sim_device.h"
@@ -82,6 +83,24 @@ static berth_status create_cpu_device(berth_runtime* runtime, const berth_option
     return berth_cpu_device_create(runtime->host, &cpu, &runtime->device);
 }
 
+/// The text of an option that names a file; NULL for none.
+static const char* file_option(const berth_options* options, berth_option option) {
+    const char* text = berth_options_text(options, option);
+    return strcmp(text, BERTH_OPTION_NO_FILE) == 0 ? NULL : text;
+}
+
+static berth_status create_cuda_device(berth_runtime* runtime, const berth_options* options) {
+    const berth_cuda_options cuda = {
+        .driver = berth_options_text(options, BERTH_OPTION_CUDA_DRIVER),
+        .blas = file_option(options, BERTH_OPTION_CUDA_BLAS),
+        .ordinal = (uint32_t)berth_options_u64(options, BERTH_OPTION_CUDA_ORDINAL),
+        .is_blocking = berth_options_bool(options, BERTH_OPTION_LAUNCH_BLOCKING),
+    };
+    const char* module = file_option(options, BERTH_OPTION_CUDA_MODULE);
+    const berth_status status = berth_cuda_open(runtime->host, module, &cuda, &runtime->device);
+    return status == BERTH_OK ? status : berth_fail_prefix(status, "BERTH_DEVICE=cuda");
+}
+
 static berth_status create_device(berth_runtime* runtime, const berth_options* options) {
     switch ((berth_option_device)berth_options_word(options, BERTH_OPTION_DEVICE)) {
     case BERTH_DEVICE_WORD_SIM:
@@ -91,6 +110,8 @@ static berth_status create_device(berth_runtime* runtime, const berth_options* o
             runtime->host, &(berth_sim_options){.is_hidden = true}, &runtime->device);
     case BERTH_DEVICE_WORD_DRY:
         return create_dry_device(runtime, options);
+    case BERTH_DEVICE_WORD_CUDA:
+        return create_cuda_device(runtime, options);
     case BERTH_DEVICE_WORD_CPU:
         break;
     }
