@@ -316,7 +316,7 @@ static void the_configuration_shows_value_unit_and_origin(void** state) {
     (void)state;
     (void)setenv("BERTH_PLAN_CACHE_BYTES", "1M", 1);
     (void)setenv("BERTH_CONF", "memory=50%", 1);
-    char text[8192];
+    char text[16384];
     size_t needed;
     const berth_option_setting setting = {"threads", "3"};
     assert_ok(berth_config_format(&setting, 1, text, sizeof text, &needed));
@@ -329,7 +329,7 @@ static void the_configuration_shows_value_unit_and_origin(void** state) {
 
 static void texts_are_cut_to_their_buffer(void** state) {
     (void)state;
-    char text[8192];
+    char text[16384];
     size_t needed, again;
     assert_ok(berth_config_markdown(text, sizeof text, &needed));
     assert_int_equal(strlen(text), needed);
@@ -346,7 +346,7 @@ static void texts_are_cut_to_their_buffer(void** state) {
 
 static void the_table_names_every_option(void** state) {
     (void)state;
-    char text[8192];
+    char text[16384];
     size_t needed;
     assert_ok(berth_config_markdown(text, sizeof text, &needed));
     for (unsigned i = 0; i < BERTH_OPTION_COUNT; i++) {
