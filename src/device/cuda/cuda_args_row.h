@@ -168,7 +168,13 @@ typedef struct berth_cuda_rope_args {
     X(argmax_integers, berth_cuda_reduce_args,        true)                 \
     X(argmin_integers, berth_cuda_reduce_args,        true)                 \
     X(any,             berth_cuda_reduce_args,        true)                 \
-    X(all,             berth_cuda_reduce_args,        true)
+    X(all,             berth_cuda_reduce_args,        true)                 \
+    X(softmax_short,   berth_cuda_softmax_args,       true)                 \
+    X(softmax_long,    berth_cuda_softmax_args,       true)                 \
+    X(softmax_apply,   berth_cuda_softmax_apply_args, false)                \
+    X(norm_short,      berth_cuda_norm_args,          true)                 \
+    X(norm_long,       berth_cuda_norm_args,          true)                 \
+    X(norm_longest,    berth_cuda_norm_args,          true)
 // clang-format on
 
 #endif // BERTH_DEVICE_CUDA_ARGS_ROW_H

@@ -2,7 +2,10 @@
 // Gathers the launchers of the ops whose kernels are in cuda_row_*.cu.
 #include "device/cuda/cuda_launch_row.h"
 
-void berth_cuda_fill_row(berth_cuda_table* table) { berth_cuda_fill_reduce(table); }
+void berth_cuda_fill_row(berth_cuda_table* table) {
+    berth_cuda_fill_reduce(table);
+    berth_cuda_fill_norm(table);
+}
 
 void berth_cuda_walk_dims(const berth_view* view, uint32_t mask, berth_cuda_walk* out_walk) {
     berth_view chosen = {.data = view->data, .dtype = view->dtype};

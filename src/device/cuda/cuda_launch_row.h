@@ -38,9 +38,8 @@ void berth_cuda_reduce(berth_cuda_kernel kernel,
 uint64_t berth_cuda_reduce_scratch(const berth_view* x, uint32_t mask);
 
 void berth_cuda_fill_reduce(berth_cuda_table* table);
-void berth_cuda_fill_softmax(berth_cuda_table* table);
-void berth_cuda_fill_norm(berth_cuda_table* table);
-void berth_cuda_fill_scan(berth_cuda_table* table);
+void berth_cuda_fill_norm(berth_cuda_table* table); ///< and softmax
+void berth_cuda_fill_running(berth_cuda_table* table);
 void berth_cuda_fill_rope(berth_cuda_table* table);
 
 #endif // BERTH_DEVICE_CUDA_LAUNCH_ROW_H
