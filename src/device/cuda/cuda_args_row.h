@@ -174,7 +174,11 @@ typedef struct berth_cuda_rope_args {
     X(softmax_apply,   berth_cuda_softmax_apply_args, false)                \
     X(norm_short,      berth_cuda_norm_args,          true)                 \
     X(norm_long,       berth_cuda_norm_args,          true)                 \
-    X(norm_longest,    berth_cuda_norm_args,          true)
+    X(norm_longest,    berth_cuda_norm_args,          true)                 \
+    X(running_lines,   berth_cuda_running_args,       true)                 \
+    X(running_columns, berth_cuda_running_args,       false)                \
+    X(running_carries, berth_cuda_running_args,       false)                \
+    X(rope,            berth_cuda_rope_args,          true)
 // clang-format on
 
 #endif // BERTH_DEVICE_CUDA_ARGS_ROW_H

@@ -5,6 +5,8 @@
 void berth_cuda_fill_row(berth_cuda_table* table) {
     berth_cuda_fill_reduce(table);
     berth_cuda_fill_norm(table);
+    berth_cuda_fill_running(table);
+    berth_cuda_fill_rope(table);
 }
 
 void berth_cuda_walk_dims(const berth_view* view, uint32_t mask, berth_cuda_walk* out_walk) {
