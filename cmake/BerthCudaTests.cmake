@@ -82,11 +82,17 @@ target_compile_definitions(test_cuda_blas
                            PRIVATE BERTH_TEST_BLAS="$<TARGET_FILE:berth_blas_standin>")
 add_dependencies(test_cuda_blas berth_blas_standin)
 
-# Lets a test open the module over the stand-in.
+# Lets a test open the module over the stand-in (tests/cuda/cuda_kit.h).
 function(berth_use_cuda_standin target)
   target_compile_definitions(
     ${target} PRIVATE BERTH_TEST_CUDA_MODULE="$<TARGET_FILE:berth_cuda_tested>"
                       BERTH_TEST_CUDA_DRIVER="$<TARGET_FILE:berth_cuda_standin>")
   add_dependencies(${target} berth_cuda_tested berth_cuda_standin)
 endfunction()
-berth_use_cuda_standin(test_cuda_device)
+berth_use_cuda_standin(test_device)
+foreach(source IN LISTS berth_test_sources)
+  cmake_path(GET source STEM target)
+  if(target MATCHES "^test_cuda_" AND NOT target MATCHES "_(kernels|images|blas)")
+    berth_use_cuda_standin(${target})
+  endif()
+endforeach()
