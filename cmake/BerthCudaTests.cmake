@@ -17,7 +17,8 @@ list(APPEND berth_cuda_launcher_sources "${berth_cuda_dir}/cuda_table.c"
      "${berth_cuda_dir}/cuda_walk.c")
 
 # With the project's warnings. Fibers' stacks are the emulation's own affair: a sanitizer
-# need not keep others beside them.
+# need not keep others beside them. C programs load what is made of this, and hold no more than a
+# sanitizer's C part.
 add_library(berth_cuda_emulation_flags INTERFACE)
 target_compile_options(
   berth_cuda_emulation_flags
@@ -28,11 +29,17 @@ if(BERTH_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(
     berth_cuda_emulation_flags
     INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize-address-use-after-return=never>")
+  # After berth_flags, which ask for everything.
+  add_library(berth_cuda_emulation_sanitizers INTERFACE)
+  target_compile_options(berth_cuda_emulation_sanitizers
+                         INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=function,vptr>")
 endif()
 target_include_directories(
   berth_cuda_emulation_flags INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests"
                                        "${berth_cuda_tests_dir}")
-target_link_libraries(berth_cuda_emulation_flags INTERFACE berth_flags)
+target_link_libraries(
+  berth_cuda_emulation_flags
+  INTERFACE berth_flags $<TARGET_NAME_IF_EXISTS:berth_cuda_emulation_sanitizers>)
 
 set_source_files_properties(${berth_cuda_kernel_sources} PROPERTIES LANGUAGE CXX)
 add_library(berth_cuda_emulated_kernels STATIC ${berth_cuda_kernel_sources}

@@ -611,8 +611,12 @@ static berth_status live_once(const back_end* of, const berth_host* host) {
     if (status == BERTH_OK) {
         mapped = true;
         static const unsigned char zeros[NUMBERS_AT + 2];
-        status =
-            berth_stream_copy(stream, space->base, zeros, sizeof zeros, BERTH_COPY_HOST_TO_DEVICE);
+        const uint64_t granule = device->granule_bytes;
+        status = berth_stream_copy(stream,
+                                   space->base,
+                                   zeros,
+                                   granule < sizeof zeros ? granule : sizeof zeros,
+                                   BERTH_COPY_HOST_TO_DEVICE);
         for (int i = 0; i < 20 && status == BERTH_OK; i++)
             status = try_append(stream, space->base, 1);
         if (status == BERTH_OK) status = berth_stream_record(stream, &ticket);
