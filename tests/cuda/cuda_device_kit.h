@@ -66,6 +66,14 @@ static inline standin_live cuda_kit_live(const cuda_fixture* f) {
     return live;
 }
 
+/// The nth call of `symbol` (NULL: of any function) fails; 0: none.
+static inline void cuda_kit_fail(const cuda_fixture* f,
+                                 const char* symbol,
+                                 uint64_t nth,
+                                 int result) {
+    (f->driver->fail)(symbol, nth, result); // cmocka has a macro of the name
+}
+
 /// Also nothing of the driver's.
 static inline void cuda_kit_end_clean(cuda_fixture* f) {
     cuda_kit_end(f);

@@ -63,8 +63,14 @@ berth_status berth_cuda_enter(cuda_device* cuda) {
 }
 
 bool berth_cuda_enter_to_release(cuda_device* cuda) {
-    return cuda->fork_generation == berth_fork_generation &&
-           cuda->driver.ctx_push(cuda->context) == CU_SUCCESS;
+    if (cuda->fork_generation != berth_fork_generation) return false;
+    if (cuda->driver.ctx_push(cuda->context) == CU_SUCCESS) return true;
+    const cu_result result = cuda->driver.ctx_push(cuda->context);
+    if (result == CU_SUCCESS) return true;
+    char reason[BERTH_CUDA_REASON_BYTES / 2];
+    berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
+    (void)!berth_cuda_lose(cuda, "cuCtxPushCurrent failed twice: %s", reason);
+    return false;
 }
 
 void berth_cuda_leave(cuda_device* cuda) {
@@ -222,7 +228,8 @@ static void destroy(berth_device* self) {
             (void)cuda->driver.module_unload(cuda->modules[i]);
         berth_cuda_leave(cuda);
     }
-    if (cuda->has_context && cuda->fork_generation == berth_fork_generation)
+    if (cuda->has_context && cuda->fork_generation == berth_fork_generation &&
+        cuda->driver.primary_ctx_release(cuda->handle) != CU_SUCCESS)
         (void)cuda->driver.primary_ctx_release(cuda->handle);
     berth_host_free(self->host, cuda->modules);
     if (cuda->has_lock) berth_mutex_fini(&cuda->lock);

@@ -47,7 +47,7 @@ static inline cuda_device* cuda_device_of(berth_device* device) { return (cuda_d
 ///         ended.
 BERTH_NODISCARD berth_status berth_cuda_enter(cuda_device* cuda);
 /// The same for calls that give something back: also where the device is lost. False in a forked
-/// child, and where the driver has ended.
+/// child, and where the driver refuses twice, which loses the device.
 bool berth_cuda_enter_to_release(cuda_device* cuda);
 /// Ends it: the context that was current before is so again.
 void berth_cuda_leave(cuda_device* cuda);

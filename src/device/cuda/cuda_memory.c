@@ -73,11 +73,17 @@ static cu_result unmap_first(cuda_device* cuda, const granules* range, uint64_t 
     return first;
 }
 
+/// Gives physical memory back that is mapped nowhere; a driver that refuses twice means it.
+static cu_result release(cuda_device* cuda, cu_handle handle) {
+    const cu_result result = cuda->driver.mem_release(handle);
+    return result == CU_SUCCESS ? result : cuda->driver.mem_release(handle);
+}
+
 /// Gives the physical memory of granules back that are not mapped any more.
 static cu_result release_first(cuda_device* cuda, const granules* range, uint64_t count) {
     cu_result first = CU_SUCCESS;
     for (uint64_t i = 0; i < count; i++) {
-        const cu_result result = cuda->driver.mem_release(*handle_of(range, i));
+        const cu_result result = release(cuda, *handle_of(range, i));
         if (first == CU_SUCCESS) first = result;
         *handle_of(range, i) = NO_HANDLE;
     }
@@ -186,22 +192,26 @@ static void forget_granules(cuda_device* cuda, const granules* range, bool is_en
     }
 }
 
+/// Gives the addresses back; a driver that refuses twice keeps them.
+static void release_addresses(cuda_device* cuda, const berth_space* space) {
+    const cu_address address = (cu_address)(uintptr_t)space->base;
+    const size_t size = (size_t)space->size_bytes;
+    if (cuda->driver.mem_address_free(address, size) == CU_SUCCESS) return;
+    const cu_result result = cuda->driver.mem_address_free(address, size);
+    if (result == CU_SUCCESS) return;
+    char reason[BERTH_CUDA_REASON_BYTES];
+    berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
+    berth_log_line(
+        BERTH_LOG_ERROR, "%zu bytes of the device's addresses stay reserved: %s", size, reason);
+}
+
 void berth_cuda_space_release(berth_device* self, berth_space* space) {
     cuda_device* cuda = cuda_device_of(self);
     const granules all = granules_of(space, 0, space->size_bytes);
     if (berth_cuda_enter_to_release(cuda)) {
         BERTH_CHECK(1, are_mapped(&all, false) || berth_cuda_is_lost(cuda));
         forget_granules(cuda, &all, true);
-        const cu_result result = cuda->driver.mem_address_free((cu_address)(uintptr_t)space->base,
-                                                               (size_t)space->size_bytes);
-        if (result != CU_SUCCESS) {
-            char reason[BERTH_CUDA_REASON_BYTES];
-            berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
-            berth_log_line(BERTH_LOG_ERROR,
-                           "%llu bytes of the device's addresses stay reserved: %s",
-                           (unsigned long long)space->size_bytes,
-                           reason);
-        }
+        release_addresses(cuda, space);
         berth_cuda_leave(cuda);
     }
     berth_host_free(self->host, (cuda_space*)space);
@@ -223,7 +233,7 @@ static berth_status make_granule(cuda_device* cuda, const granules* range, uint6
         return BERTH_OK;
     }
     const berth_status status = berth_cuda_judge(cuda, result, "cuMemMap");
-    const cu_result released = cuda->driver.mem_release(handle);
+    const cu_result released = release(cuda, handle);
     if (released != CU_SUCCESS) lose_way_back(cuda, released, "the making of a granule");
     return status;
 }
@@ -295,23 +305,27 @@ static berth_status unmap_granules(cuda_device* cuda, const granules* range) {
     return BERTH_OK;
 }
 
+/// Succeeds, so that whoever owns the memory can end.
+static berth_status unmap_lost(cuda_device* cuda, const granules* range) {
+    BERTH_TRY(berth_fork_check(cuda->fork_generation));
+    const bool is_entered = berth_cuda_enter_to_release(cuda);
+    forget_granules(cuda, range, is_entered);
+    if (is_entered) berth_cuda_leave(cuda);
+    return BERTH_OK;
+}
+
 berth_status berth_cuda_unmap(berth_device* self,
                               berth_space* space,
                               uint64_t offset,
                               uint64_t size) {
     cuda_device* cuda = cuda_device_of(self);
     const granules range = granules_of(space, offset, size);
-    BERTH_TRY(berth_fork_check(cuda->fork_generation));
-    const bool is_entered = berth_cuda_enter_to_release(cuda);
-    berth_status status = BERTH_OK;
-    if (!is_entered || berth_cuda_is_lost(cuda)) {
-        forget_granules(cuda, &range, is_entered);
-    } else {
-        BERTH_CHECK(1, are_mapped(&range, true));
-        status = unmap_granules(cuda, &range);
-        if (status == BERTH_OK) atomic_fetch_sub(&cuda->mapped_bytes, size);
-    }
-    if (is_entered) berth_cuda_leave(cuda);
+    if (berth_cuda_is_lost(cuda)) return unmap_lost(cuda, &range);
+    BERTH_TRY(berth_cuda_enter(cuda));
+    BERTH_CHECK(1, are_mapped(&range, true));
+    const berth_status status = unmap_granules(cuda, &range);
+    berth_cuda_leave(cuda);
+    if (status == BERTH_OK) atomic_fetch_sub(&cuda->mapped_bytes, size);
     return status;
 }
 
@@ -390,7 +404,8 @@ berth_status berth_cuda_pin(berth_device* self, uint64_t size, void** out_data) 
 void berth_cuda_unpin(berth_device* self, void* data, uint64_t size) {
     cuda_device* cuda = cuda_device_of(self);
     if (!berth_cuda_enter_to_release(cuda)) return;
-    const cu_result result = cuda->driver.mem_free_host(data);
+    cu_result result = cuda->driver.mem_free_host(data);
+    if (result != CU_SUCCESS) result = cuda->driver.mem_free_host(data);
     berth_cuda_leave(cuda);
     atomic_fetch_sub(&cuda->pinned_bytes, size);
     if (result == CU_SUCCESS || berth_cuda_is_lost(cuda)) return;

@@ -126,7 +126,8 @@ static berth_status put_mark(cuda_device* cuda, cuda_stream* stream, uint64_t ti
 static void destroy_marks(cuda_device* cuda, cuda_mark* first, bool is_entered) {
     while (first != NULL) {
         cuda_mark* next = first->next;
-        if (is_entered) (void)cuda->driver.event_destroy(first->event);
+        if (is_entered && cuda->driver.event_destroy(first->event) != CU_SUCCESS)
+            (void)cuda->driver.event_destroy(first->event);
         berth_host_free(cuda->device.host, first);
         first = next;
     }
@@ -163,9 +164,11 @@ berth_status berth_cuda_stream_create(berth_device* self, berth_stream** out_str
 
 /// Waits for all that was enqueued, whose failure the device keeps, and ends the stream.
 static void destroy_handle(cuda_device* cuda, cu_stream handle) {
-    const cu_result finished = cuda->driver.stream_synchronize(handle);
+    cu_result finished = cuda->driver.stream_synchronize(handle);
+    if (finished != CU_SUCCESS) finished = cuda->driver.stream_synchronize(handle);
     if (finished != CU_SUCCESS) (void)!berth_cuda_judge(cuda, finished, "work on the device");
-    const cu_result result = cuda->driver.stream_destroy(handle);
+    cu_result result = cuda->driver.stream_destroy(handle);
+    if (result != CU_SUCCESS) result = cuda->driver.stream_destroy(handle);
     if (result == CU_SUCCESS || berth_cuda_is_lost(cuda)) return;
     char reason[BERTH_CUDA_REASON_BYTES];
     berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
@@ -322,18 +325,22 @@ static bool is_done(const cuda_stream* stream, uint64_t ticket) {
     return atomic_load_explicit(&stream->done, memory_order_acquire) >= ticket;
 }
 
-/// On a lost device every ticket is done: nothing runs there any more.
+/// Nothing that a caller could wait for will run any more.
+static bool nothing_runs(cuda_device* cuda) {
+    return berth_cuda_is_lost(cuda) || cuda->fork_generation != berth_fork_generation;
+}
+
+/// On a lost device every ticket is done.
 bool berth_cuda_query(berth_device* self, berth_stream* stream, uint64_t ticket) {
     cuda_device* cuda = cuda_device_of(self);
     cuda_stream* queried = cuda_stream_of(stream);
     if (is_done(queried, ticket)) return true;
-    if (berth_cuda_is_lost(cuda)) return true;
-    if (!berth_cuda_enter_to_release(cuda)) return true;
+    if (berth_cuda_enter(cuda) != BERTH_OK) return nothing_runs(cuda);
     berth_mutex_lock(&queried->lock);
     const berth_status status = poll(cuda, queried);
     berth_mutex_unlock(&queried->lock);
     berth_cuda_leave(cuda);
-    if (status != BERTH_OK) return berth_cuda_is_lost(cuda);
+    if (status != BERTH_OK) return nothing_runs(cuda);
     return is_done(queried, ticket);
 }
 
