@@ -198,7 +198,7 @@ static void release_addresses(cuda_device* cuda, const berth_space* space) {
     const size_t size = (size_t)space->size_bytes;
     if (cuda->driver.mem_address_free(address, size) == CU_SUCCESS) return;
     const cu_result result = cuda->driver.mem_address_free(address, size);
-    if (result == CU_SUCCESS) return;
+    if (result == CU_SUCCESS || berth_cuda_is_lost(cuda)) return;
     char reason[BERTH_CUDA_REASON_BYTES];
     berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
     berth_log_line(
