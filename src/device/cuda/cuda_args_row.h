@@ -7,6 +7,10 @@
 
 /// Threads of a block of these kernels, unless their arguments say otherwise.
 #define BERTH_CUDA_ROW_THREADS 256
+/// Of a row that is kept in registers, what a thread keeps: vectors of 16 bytes where blocks can be
+/// many, and elements where one block needs a multiprocessor's registers.
+#define BERTH_CUDA_ROW_VECTORS 2
+#define BERTH_CUDA_ROW_KEPT 32
 
 // --- Reductions ---------------------------------------------------------------------------------
 
@@ -174,7 +178,6 @@ typedef struct berth_cuda_rope_args {
     X(softmax_apply,   berth_cuda_softmax_apply_args, false)                \
     X(norm_short,      berth_cuda_norm_args,          true)                 \
     X(norm_long,       berth_cuda_norm_args,          true)                 \
-    X(norm_longest,    berth_cuda_norm_args,          true)                 \
     X(running_lines,   berth_cuda_running_args,       true)                 \
     X(running_columns, berth_cuda_running_args,       false)                \
     X(running_carries, berth_cuda_running_args,       false)                \

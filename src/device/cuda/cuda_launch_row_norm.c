@@ -9,19 +9,18 @@
 #define THREADS BERTH_CUDA_ROW_THREADS
 #define WARP 32
 #define MOST_THREADS 1024
-/// Elements that a thread of the kernels *_short, and of *_long, keeps of a row.
-#define SHORT_KEPT 8
-#define LONG_KEPT 32
 
-typedef enum row_length { ROW_SHORT, ROW_LONG, ROW_LONGEST } row_length;
-
-static row_length length_of(int64_t size) {
-    if (size <= (int64_t)SHORT_KEPT * MOST_THREADS) return ROW_SHORT;
-    return size <= (int64_t)LONG_KEPT * MOST_THREADS ? ROW_LONG : ROW_LONGEST;
+/// Elements that a thread keeps of short rows.
+static int64_t short_kept(berth_dtype dtype) {
+    return BERTH_CUDA_ROW_VECTORS * 16 / (int64_t)berth_dtype_bytes(dtype);
 }
 
-static uint32_t row_threads_of(int64_t size) {
-    const int64_t threads = berth_cuda_power_of_two(berth_cuda_ceil_div(size, SHORT_KEPT));
+static bool is_short(int64_t size, berth_dtype dtype) {
+    return size <= short_kept(dtype) * MOST_THREADS;
+}
+
+static uint32_t row_threads_of(int64_t size, berth_dtype dtype) {
+    const int64_t threads = berth_cuda_power_of_two(berth_cuda_ceil_div(size, short_kept(dtype)));
     return (uint32_t)(threads < WARP ? WARP : threads > MOST_THREADS ? MOST_THREADS : threads);
 }
 
@@ -69,7 +68,8 @@ static uint32_t all_but(const berth_view* view, int32_t dim) {
 
 /// True if rows are kept in registers.
 static bool is_kept(const berth_view* x, int32_t dim) {
-    return dim < 0 || (dim == x->rank - 1 && length_of(x->dims[dim]) != ROW_LONGEST);
+    return dim < 0 ||
+           (dim == x->rank - 1 && x->dims[dim] <= (int64_t)BERTH_CUDA_ROW_KEPT * MOST_THREADS);
 }
 
 static void softmax_kept(const berth_op_call* call, int32_t dim, bool is_log) {
@@ -85,11 +85,11 @@ static void softmax_kept(const berth_op_call* call, int32_t dim, bool is_log) {
     };
     berth_cuda_walk_dims(x, all_but(x, dim), &args.kept);
     args.rows = args.kept.count;
-    args.row_threads = row_threads_of(args.size);
+    args.row_threads = row_threads_of(args.size, x->dtype);
     args.is_vector = is_vector(x, &args.kept, args.stride);
     args.is_vector_to = is_vector_to(out, args.size);
-    const bool is_short = length_of(args.size) == ROW_SHORT;
-    run_rows(is_short ? BERTH_CUDA_KERNEL_softmax_short : BERTH_CUDA_KERNEL_softmax_long,
+    run_rows(is_short(args.size, x->dtype) ? BERTH_CUDA_KERNEL_softmax_short
+                                           : BERTH_CUDA_KERNEL_softmax_long,
              args.rows,
              args.row_threads,
              &args);
@@ -180,15 +180,14 @@ static void run_norm(const berth_op_call* call,
     if (args.size == 0) return;
     berth_cuda_walk_dims(x, all_but(x, last), &args.kept);
     args.rows = args.kept.count;
-    args.row_threads = row_threads_of(args.size);
+    args.row_threads = row_threads_of(args.size, x->dtype);
     args.is_vector = is_vector(x, &args.kept, args.stride);
     args.is_vector_to = is_vector_to(&call->outputs[0], args.size);
-    static const berth_cuda_kernel kernels[] = {
-        [ROW_SHORT] = BERTH_CUDA_KERNEL_norm_short,
-        [ROW_LONG] = BERTH_CUDA_KERNEL_norm_long,
-        [ROW_LONGEST] = BERTH_CUDA_KERNEL_norm_longest,
-    };
-    run_rows(kernels[length_of(args.size)], args.rows, args.row_threads, &args);
+    run_rows(is_short(args.size, x->dtype) ? BERTH_CUDA_KERNEL_norm_short
+                                           : BERTH_CUDA_KERNEL_norm_long,
+             args.rows,
+             args.row_threads,
+             &args);
 }
 
 static void launch_rms_norm(const berth_op_call* call) {

@@ -40,13 +40,18 @@ DEVICE void load_columns(
 template <class T, int V>
 DEVICE void store_normed(
     const berth_cuda_norm_args& args, T* out, int64_t r, const row_norm& norm, float (&x)[V]) {
-    float weight[V], bias[V];
-    load_columns<V>(args.weight, r, args.size, 1.0f, weight);
-    load_columns<V>(args.bias, r, args.size, 0.0f, bias);
+    float of_columns[V];
+    load_columns<V>(args.weight, r, args.size, 1.0f, of_columns);
     UNROLL
     for (int i = 0; i < V; ++i) {
         const float centred = (x[i] - norm.mean) - norm.rest;
-        x[i] = fmaf(rounded_product(centred, norm.scale), weight[i], bias[i]);
+        x[i] = rounded_product(rounded_product(centred, norm.scale), of_columns[i]);
+    }
+    if (args.bias.data != nullptr) { // after the weights, which took registers
+        load_columns<V>(args.bias, r, args.size, 0.0f, of_columns);
+        UNROLL
+        for (int i = 0; i < V; ++i)
+            x[i] += of_columns[i];
     }
     store_part<T, V>(out, args.is_vector_to != 0, r, args.size, x);
 }
@@ -140,30 +145,18 @@ template <class T> DEVICE void norm_again(const berth_cuda_norm_args& args) {
     }
 }
 
-template <class T> constexpr int short_vectors = 8 / vector_of<T>;
-template <class T> constexpr int long_vectors = 32 / vector_of<T>;
-
 } // namespace
 
 KERNEL_OF(1024, norm_short, berth_cuda_norm_args) {
     if (args.dtype == BERTH_F32)
-        norm_kept<float, short_vectors<float>>(args);
+        norm_kept<float, BERTH_CUDA_ROW_VECTORS>(args);
     else if (args.dtype == BERTH_F16)
-        norm_kept<f16, short_vectors<f16>>(args);
+        norm_kept<f16, BERTH_CUDA_ROW_VECTORS>(args);
     else
-        norm_kept<bf16, short_vectors<bf16>>(args);
+        norm_kept<bf16, BERTH_CUDA_ROW_VECTORS>(args);
 }
 
 KERNEL_OF(1024, norm_long, berth_cuda_norm_args) {
-    if (args.dtype == BERTH_F32)
-        norm_kept<float, long_vectors<float>>(args);
-    else if (args.dtype == BERTH_F16)
-        norm_kept<f16, long_vectors<f16>>(args);
-    else
-        norm_kept<bf16, long_vectors<bf16>>(args);
-}
-
-KERNEL_OF(1024, norm_longest, berth_cuda_norm_args) {
     if (args.dtype == BERTH_F32)
         norm_again<float>(args);
     else if (args.dtype == BERTH_F16)

@@ -119,9 +119,8 @@ DEVICE void copy_rest(const berth_cuda_rope_args& args, const rope_share& share)
     }
 }
 
-template <class T, int V> DEVICE void turn(const berth_cuda_rope_args& args) {
-    SHARED(float, sines, PAIRS);
-    SHARED(float, cosines, PAIRS);
+template <class T, int V>
+DEVICE void turn(const berth_cuda_rope_args& args, float* sines, float* cosines) {
     const rope_share share = share_of(args);
     for (int64_t first = 0; first < args.half; first += PAIRS) {
         const uint32_t pairs = (uint32_t)(args.half - first < PAIRS ? args.half - first : PAIRS);
@@ -145,20 +144,23 @@ template <class T, int V> DEVICE void turn(const berth_cuda_rope_args& args) {
     copy_rest<T, V>(args, share);
 }
 
-template <class T> DEVICE void turn_by_width(const berth_cuda_rope_args& args) {
+template <class T>
+DEVICE void turn_by_width(const berth_cuda_rope_args& args, float* sines, float* cosines) {
     if (args.is_vector)
-        turn<T, vector_of<T>>(args);
+        turn<T, vector_of<T>>(args, sines, cosines);
     else
-        turn<T, 1>(args);
+        turn<T, 1>(args, sines, cosines);
 }
 
 } // namespace
 
 KERNEL_OF(BERTH_CUDA_ROW_THREADS, rope, berth_cuda_rope_args) {
+    SHARED(float, sines, PAIRS); // of the whole block's pairs, whichever type the elements have
+    SHARED(float, cosines, PAIRS);
     if (args.dtype == BERTH_F32)
-        turn_by_width<float>(args);
+        turn_by_width<float>(args, sines, cosines);
     else if (args.dtype == BERTH_F16)
-        turn_by_width<f16>(args);
+        turn_by_width<f16>(args, sines, cosines);
     else
-        turn_by_width<bf16>(args);
+        turn_by_width<bf16>(args, sines, cosines);
 }

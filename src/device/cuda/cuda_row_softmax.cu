@@ -88,18 +88,17 @@ template <class T> DEVICE void apply(const berth_cuda_softmax_apply_args& args) 
     }
 }
 
-template <class T> constexpr int short_vectors = 8 / vector_of<T>;
-template <class T> constexpr int long_vectors = 32 / vector_of<T>;
+template <class T> constexpr int long_vectors = BERTH_CUDA_ROW_KEPT / vector_of<T>;
 
 } // namespace
 
 KERNEL_OF(1024, softmax_short, berth_cuda_softmax_args) {
     if (args.dtype == BERTH_F32)
-        softmax_kept<float, short_vectors<float>>(args);
+        softmax_kept<float, BERTH_CUDA_ROW_VECTORS>(args);
     else if (args.dtype == BERTH_F16)
-        softmax_kept<f16, short_vectors<f16>>(args);
+        softmax_kept<f16, BERTH_CUDA_ROW_VECTORS>(args);
     else
-        softmax_kept<bf16, short_vectors<bf16>>(args);
+        softmax_kept<bf16, BERTH_CUDA_ROW_VECTORS>(args);
 }
 
 KERNEL_OF(1024, softmax_long, berth_cuda_softmax_args) {
