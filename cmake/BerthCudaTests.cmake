@@ -103,3 +103,14 @@ foreach(source IN LISTS berth_test_sources)
     berth_use_cuda_standin(${target})
   endif()
 endforeach()
+
+# A module that the core must refuse.
+add_library(berth_cuda_other_version MODULE "${berth_cuda_tests_dir}/other_version_module.c")
+target_include_directories(berth_cuda_other_version PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(berth_cuda_other_version PRIVATE berth_flags)
+set_target_properties(berth_cuda_other_version PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+                                                          "${PROJECT_BINARY_DIR}/tests")
+target_compile_definitions(
+  test_cuda_loader
+  PRIVATE BERTH_TEST_CUDA_OTHER_VERSION="$<TARGET_FILE:berth_cuda_other_version>")
+add_dependencies(test_cuda_loader berth_cuda_other_version)

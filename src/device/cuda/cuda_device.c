@@ -136,14 +136,17 @@ static berth_status load_images(cuda_device* cuda) {
 
 // --- Creation -----------------------------------------------------------------------------------
 
-/// Whether this process may use the driver: not where its parent has.
-static berth_status claim_driver(void) {
+/// Loads the driver, unless this process's parent has used one.
+static berth_status load_driver(cuda_device* cuda, const char* library) {
     const uint64_t self = (uint64_t)berth_fork_generation + 1;
-    uint64_t first = 0;
-    if (atomic_compare_exchange_strong(&first_user, &first, self) || first == self) return BERTH_OK;
-    return berth_fail(BERTH_ERR_FORKED,
-                      "the process that this one was forked from has used CUDA; start the child "
-                      "by exec, or fork before the first use");
+    uint64_t first = atomic_load(&first_user);
+    if (first != 0 && first != self)
+        return berth_fail(BERTH_ERR_FORKED,
+                          "the process that this one was forked from has used CUDA; start the "
+                          "child by exec, or fork before the first use");
+    BERTH_TRY(berth_cuda_driver_load(library, &cuda->driver));
+    (void)atomic_compare_exchange_strong(&first_user, &first, self);
+    return BERTH_OK;
 }
 
 static berth_status query_attribute(cuda_device* cuda, int attribute, int* out_value) {
@@ -202,8 +205,7 @@ static berth_status set_up(cuda_device* cuda, const berth_cuda_options* options)
     BERTH_TRY(berth_mutex_init(&cuda->lock));
     cuda->has_lock = true;
     BERTH_TRY(berth_cuda_blas_create(cuda->device.host, options->blas, &cuda->blas));
-    BERTH_TRY(claim_driver());
-    BERTH_TRY(berth_cuda_driver_load(options->driver, &cuda->driver));
+    BERTH_TRY(load_driver(cuda, options->driver));
     BERTH_TRY(find_device(cuda, options->ordinal));
     BERTH_TRY(check_device(cuda));
     BERTH_TRY(retain_context(cuda));
