@@ -43,9 +43,19 @@ uint64_t standin_draw(void);          ///< the next number of the seed
 
 // Memory.
 
-/// Device memory may be used from open to close.
+/// Kernels may use device memory from open to close.
 void standin_memory_open(void);
 void standin_memory_close(void);
+typedef struct standin_copy {
+    void* target;
+    const void* source;
+    uint64_t size;
+    bool is_target_device, is_source_device;
+} standin_copy;
+
+/// Copies; what is of the device is usable. Memory need not be open: that takes a system call for
+/// every mapping.
+void standin_memory_copy(const standin_copy* copied);
 /// All of [address, address + size) is mapped and may be accessed.
 bool standin_memory_is_usable(cu_address address, uint64_t size);
 void standin_memory_count(standin_live* live);

@@ -45,6 +45,7 @@ typedef struct pinned {
 } pinned;
 
 static int file = -1;
+static unsigned char* window; // on the whole file, for the driver's own copies
 static allocation* allocations;
 static mapping* mappings;
 static reservation* reservations;
@@ -135,7 +136,12 @@ cu_result cuMemAddressFree(cu_address address, size_t size) {
 static bool open_file(void) {
     if (file >= 0) return true;
     file = memfd_create("stand-in", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, (off_t)STANDIN_MOST_BYTES) == 0) return true;
+    if (file >= 0 && ftruncate(file, (off_t)STANDIN_MOST_BYTES) == 0) {
+        void* const mapped = mmap(
+            NULL, STANDIN_MOST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+        window = mapped == MAP_FAILED ? NULL : mapped;
+    }
+    if (window != NULL) return true;
     if (file >= 0) (void)close(file);
     file = -1;
     return false;
@@ -394,6 +400,30 @@ bool standin_memory_is_usable(cu_address address, uint64_t size) {
     for (uint64_t i = first; i <= last; i++)
         if (range->units[i] == NULL || !range->units[i]->is_accessible) return false;
     return true;
+}
+
+/// How many bytes from `address` on lie one after another in the file, at most `size`, and where.
+static uint64_t find_stretch(cu_address address, uint64_t size, unsigned char** out_at) {
+    const reservation* range = find_reservation(address, size);
+    const mapping* of = *units_of(range, address);
+    const uint64_t inside = address - (cu_address)(uintptr_t)of->address;
+    *out_at = window + of->of->offset + inside;
+    return of->size - inside < size ? of->size - inside : size;
+}
+
+void standin_memory_copy(const standin_copy* copied) {
+    for (uint64_t done = 0, length; done < copied->size; done += length) {
+        unsigned char* target = (unsigned char*)copied->target + done;
+        unsigned char* source = NULL;
+        length = copied->size - done;
+        if (copied->is_target_device)
+            length = find_stretch((cu_address)(uintptr_t)target, length, &target);
+        if (copied->is_source_device)
+            length = find_stretch((cu_address)(uintptr_t)copied->source + done, length, &source);
+        memmove(target,
+                source != NULL ? source : (const unsigned char*)copied->source + done,
+                (size_t)length);
+    }
 }
 
 // --- Pinned memory of the host ------------------------------------------------------------------

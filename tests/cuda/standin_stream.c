@@ -21,10 +21,7 @@ typedef struct work {
     work_kind kind;
     berth_cuda_kernel kernel;
     unsigned blocks, threads;
-    void* target;
-    const void* source;
-    uint64_t size;
-    bool is_target_device, is_source_device;
+    standin_copy copied;
     event* of;
     uint64_t mark;
     struct work* next;
@@ -70,26 +67,30 @@ static bool is_ready(const work* item) {
     return item->kind != WORK_WAIT || item->of->reached >= item->mark;
 }
 
-static void run_copy(const work* item) {
-    const bool is_right =
-        (!item->is_target_device ||
-         standin_memory_is_usable((cu_address)(uintptr_t)item->target, item->size)) &&
-        (!item->is_source_device ||
-         standin_memory_is_usable((cu_address)(uintptr_t)item->source, item->size));
-    if (is_right) {
-        memcpy(item->target, item->source, (size_t)item->size);
+static bool is_usable(const standin_copy* copied) {
+    return (!copied->is_target_device ||
+            standin_memory_is_usable((cu_address)(uintptr_t)copied->target, copied->size)) &&
+           (!copied->is_source_device ||
+            standin_memory_is_usable((cu_address)(uintptr_t)copied->source, copied->size));
+}
+
+static void run_copy(const standin_copy* copied) {
+    if (is_usable(copied)) {
+        standin_memory_copy(copied);
         return;
     }
     standin_violate("a copy of %llu bytes runs when its memory is not mapped any more",
-                    (unsigned long long)item->size);
+                    (unsigned long long)copied->size);
     standin_stick(CU_ERROR_ILLEGAL_ADDRESS);
 }
 
 static void run_kernel(const work* item) {
-    if (crash_in > 0 && --crash_in == 0)
+    if (crash_in > 0 && --crash_in == 0) {
         standin_stick(CU_ERROR_ILLEGAL_ADDRESS);
-    else
-        emulation_run(item->kernel, item->blocks, item->threads, item->arguments);
+        return;
+    }
+    standin_memory_open(); // until no more is to run now
+    emulation_run(item->kernel, item->blocks, item->threads, item->arguments);
 }
 
 /// Runs the oldest entry of a queue that has one and whose entry need not wait.
@@ -97,7 +98,7 @@ static void run_one(stream* from) {
     work* item = from->first;
     from->first = item->next;
     if (from->first == NULL) from->end = &from->first;
-    if (item->kind == WORK_COPY) run_copy(item);
+    if (item->kind == WORK_COPY) run_copy(&item->copied);
     if (item->kind == WORK_KERNEL) run_kernel(item);
     if (item->kind == WORK_RECORD && item->of->reached < item->mark) item->of->reached = item->mark;
     if (item->of != NULL) {
@@ -122,14 +123,12 @@ static bool run_any(uint64_t skipped) {
 
 /// Marks are recorded before they are waited for, so that there is always something that can run.
 static void run_until_idle(const stream* until) {
-    standin_memory_open();
     while (until->first != NULL && run_any(0))
         ;
     standin_memory_close();
 }
 
 static void run_until_reached(const event* until, uint64_t mark) {
-    standin_memory_open();
     while (until->reached < mark && run_any(0))
         ;
     standin_memory_close();
@@ -139,7 +138,6 @@ void standin_streams_progress(void) {
     if (standin_options()->seed == 0) return;
     const uint64_t drawn = standin_draw();
     if (drawn % 4 != 0 || streams == NULL) return;
-    standin_memory_open();
     for (uint64_t i = 0; i < drawn / 4 % 6; i++)
         (void)run_any(standin_draw() % 4);
     standin_memory_close();
@@ -261,22 +259,13 @@ cu_result cuEventSynchronize(cu_event handle) {
 
 // --- Work ---------------------------------------------------------------------------------------
 
-static cu_result copy(cu_stream handle, work copied) {
+static cu_result copy(cu_stream handle, standin_copy copied) {
     stream* to = *find_stream(handle);
     STANDIN_REFUSE_UNLESS(to != NULL && standin_has_context(), CU_ERROR_INVALID_HANDLE);
-    STANDIN_REFUSE_UNLESS(
-        (!copied.is_target_device ||
-         standin_memory_is_usable((cu_address)(uintptr_t)copied.target, copied.size)) &&
-            (!copied.is_source_device ||
-             standin_memory_is_usable((cu_address)(uintptr_t)copied.source, copied.size)),
-        CU_ERROR_INVALID_VALUE);
+    STANDIN_REFUSE_UNLESS(is_usable(&copied), CU_ERROR_INVALID_VALUE);
     work* item = make_work(WORK_COPY, 0);
     STANDIN_REFUSE_UNLESS(item != NULL, CU_ERROR_OUT_OF_MEMORY);
-    item->target = copied.target;
-    item->source = copied.source;
-    item->size = copied.size;
-    item->is_target_device = copied.is_target_device;
-    item->is_source_device = copied.is_source_device;
+    item->copied = copied;
     enqueue(to, item);
     return standin_end(CU_SUCCESS);
 }
@@ -284,19 +273,19 @@ static cu_result copy(cu_stream handle, work copied) {
 cu_result cuMemcpyHtoDAsync_v2(cu_address target, const void* source, size_t size, cu_stream to) {
     STANDIN_BEGIN(memcpy_to_device);
     return copy(to,
-                (work){.target = (void*)(uintptr_t)target,
-                       .source = source,
-                       .size = size,
-                       .is_target_device = true});
+                (standin_copy){.target = (void*)(uintptr_t)target,
+                               .source = source,
+                               .size = size,
+                               .is_target_device = true});
 }
 
 cu_result cuMemcpyDtoHAsync_v2(void* target, cu_address source, size_t size, cu_stream to) {
     STANDIN_BEGIN(memcpy_to_host);
     return copy(to,
-                (work){.target = target,
-                       .source = (const void*)(uintptr_t)source,
-                       .size = size,
-                       .is_source_device = true});
+                (standin_copy){.target = target,
+                               .source = (const void*)(uintptr_t)source,
+                               .size = size,
+                               .is_source_device = true});
 }
 
 cu_result cuMemcpyDtoDAsync_v2(cu_address target, cu_address source, size_t size, cu_stream to) {
@@ -304,11 +293,11 @@ cu_result cuMemcpyDtoDAsync_v2(cu_address target, cu_address source, size_t size
     if (target < source + size && source < target + size)
         standin_violate("a copy of %zu bytes to where it overlaps its source", size);
     return copy(to,
-                (work){.target = (void*)(uintptr_t)target,
-                       .source = (const void*)(uintptr_t)source,
-                       .size = size,
-                       .is_target_device = true,
-                       .is_source_device = true});
+                (standin_copy){.target = (void*)(uintptr_t)target,
+                               .source = (const void*)(uintptr_t)source,
+                               .size = size,
+                               .is_target_device = true,
+                               .is_source_device = true});
 }
 
 cu_result cuLaunchKernel(cu_function function,
