@@ -65,6 +65,7 @@ typedef struct berth_cuda_softmax_args {
     uint32_t is_log;       ///< 1: LOG_SOFTMAX
     uint32_t is_vector;    ///< rows of x are contiguous and aligned to 16 bytes
     uint32_t is_vector_to; ///< and those of out
+    uint32_t is_dense;     ///< and both are whole vectors
 } berth_cuda_softmax_args;
 
 /// Elements of which the largest and the sum of powers are known.
@@ -106,6 +107,7 @@ typedef struct berth_cuda_norm_args {
     uint32_t is_layer; ///< 1: LAYER_NORM, else RMS_NORM
     uint32_t is_vector;
     uint32_t is_vector_to;
+    uint32_t is_dense; ///< all that, of weight and bias too, and rows are whole vectors
 } berth_cuda_norm_args;
 
 // --- Running sums -------------------------------------------------------------------------------
@@ -176,6 +178,7 @@ typedef struct berth_cuda_rope_args {
     X(softmax_short,   berth_cuda_softmax_args,       true)                 \
     X(softmax_long,    berth_cuda_softmax_args,       true)                 \
     X(softmax_apply,   berth_cuda_softmax_apply_args, false)                \
+    X(norm_dense,      berth_cuda_norm_args,          true)                 \
     X(norm_short,      berth_cuda_norm_args,          true)                 \
     X(norm_long,       berth_cuda_norm_args,          true)                 \
     X(running_lines,   berth_cuda_running_args,       true)                 \

@@ -43,7 +43,12 @@ static bool is_vector(const berth_view* view, const berth_cuda_walk* firsts, int
            berth_cuda_walk_keeps(firsts, vector);
 }
 
-/// The same of a contiguous view whose rows have `size` elements.
+/// True if rows of `size` elements are whole vectors.
+static bool is_whole(const berth_view* view, int64_t size) {
+    return size * (int64_t)berth_dtype_bytes(view->dtype) % 16 == 0;
+}
+
+/// The same as is_vector() of a contiguous view whose rows have `size` elements.
 static bool is_vector_to(const berth_view* view, int64_t size) {
     const int64_t vector = 16 / (int64_t)berth_dtype_bytes(view->dtype);
     const bool is_row_aligned = size % vector == 0 || berth_view_count(view) == size;
@@ -88,6 +93,7 @@ static void softmax_kept(const berth_op_call* call, int32_t dim, bool is_log) {
     args.row_threads = row_threads_of(args.size, x->dtype);
     args.is_vector = is_vector(x, &args.kept, args.stride);
     args.is_vector_to = is_vector_to(out, args.size);
+    args.is_dense = args.is_vector && args.is_vector_to && is_whole(x, args.size);
     run_rows(is_short(args.size, x->dtype) ? BERTH_CUDA_KERNEL_softmax_short
                                            : BERTH_CUDA_KERNEL_softmax_long,
              args.rows,
@@ -183,11 +189,13 @@ static void run_norm(const berth_op_call* call,
     args.row_threads = row_threads_of(args.size, x->dtype);
     args.is_vector = is_vector(x, &args.kept, args.stride);
     args.is_vector_to = is_vector_to(&call->outputs[0], args.size);
-    run_rows(is_short(args.size, x->dtype) ? BERTH_CUDA_KERNEL_norm_short
-                                           : BERTH_CUDA_KERNEL_norm_long,
-             args.rows,
-             args.row_threads,
-             &args);
+    args.is_dense = args.is_vector && args.is_vector_to && is_whole(x, args.size) &&
+                    (weight == NULL || args.weight.is_vector) &&
+                    (bias == NULL || args.bias.is_vector);
+    berth_cuda_kernel kernel = BERTH_CUDA_KERNEL_norm_long;
+    if (is_short(args.size, x->dtype))
+        kernel = args.is_dense ? BERTH_CUDA_KERNEL_norm_dense : BERTH_CUDA_KERNEL_norm_short;
+    run_rows(kernel, args.rows, args.row_threads, &args);
 }
 
 static void launch_rms_norm(const berth_op_call* call) {

@@ -35,8 +35,9 @@ template <class T, int V> DEVICE void store_dense(T* at, const T (&values)[V]) {
     }
 }
 
-/// Elements [r, r + V) of a row as f32; those from `size` on are `missing`.
-template <class T, int V>
+/// Elements [r, r + V) of a row as f32; those from `size` on are `missing`. IS_DENSE: all rows are
+/// vectors and nothing else, which spares registers.
+template <class T, int V, bool IS_DENSE = false>
 DEVICE void load_part(const T* row,
                       int64_t stride,
                       bool is_vector,
@@ -44,7 +45,7 @@ DEVICE void load_part(const T* row,
                       int64_t size,
                       float missing,
                       float (&out)[V]) {
-    if (is_vector && r + V <= size) {
+    if ((IS_DENSE || is_vector) && r + V <= size) {
         T values[V];
         load_dense<T, V>(row + r, values);
         UNROLL
@@ -54,13 +55,13 @@ DEVICE void load_part(const T* row,
     }
     UNROLL
     for (int i = 0; i < V; ++i)
-        out[i] = r + i < size ? to_f32(row[(r + i) * stride]) : missing;
+        out[i] = !IS_DENSE && r + i < size ? to_f32(row[(r + i) * stride]) : missing;
 }
 
 /// Elements [r, r + V) of a contiguous row, rounded; those from `size` on do not exist.
-template <class T, int V>
+template <class T, int V, bool IS_DENSE = false>
 DEVICE void store_part(T* row, bool is_vector, int64_t r, int64_t size, const float (&values)[V]) {
-    if (is_vector && r + V <= size) {
+    if ((IS_DENSE || is_vector) && r + V <= size) {
         T rounded[V];
         UNROLL
         for (int i = 0; i < V; ++i)
@@ -70,7 +71,7 @@ DEVICE void store_part(T* row, bool is_vector, int64_t r, int64_t size, const fl
     }
     UNROLL
     for (int i = 0; i < V; ++i)
-        if (r + i < size) row[r + i] = from_f32<T>(values[i]);
+        if (!IS_DENSE && r + i < size) row[r + i] = from_f32<T>(values[i]);
 }
 
 // --- Groups of threads that share a row ---------------------------------------------------------

@@ -12,15 +12,15 @@ struct row_norm {
     float scale;
 };
 
-template <class T, int V>
+template <class T, int V, bool IS_DENSE>
 DEVICE void load_columns_of(
     const berth_cuda_columns& columns, int64_t r, int64_t size, float missing, float (&out)[V]) {
-    load_part<T, V>(
+    load_part<T, V, IS_DENSE>(
         (const T*)columns.data, columns.stride, columns.is_vector != 0, r, size, missing, out);
 }
 
 /// Columns [r, r + V); `missing` where there are none.
-template <int V>
+template <int V, bool IS_DENSE>
 DEVICE void load_columns(
     const berth_cuda_columns& columns, int64_t r, int64_t size, float missing, float (&out)[V]) {
     if (columns.data == nullptr) {
@@ -28,32 +28,32 @@ DEVICE void load_columns(
         for (int i = 0; i < V; ++i)
             out[i] = missing;
     } else if (columns.dtype == BERTH_F32) {
-        load_columns_of<float, V>(columns, r, size, missing, out);
+        load_columns_of<float, V, IS_DENSE>(columns, r, size, missing, out);
     } else if (columns.dtype == BERTH_F16) {
-        load_columns_of<f16, V>(columns, r, size, missing, out);
+        load_columns_of<f16, V, IS_DENSE>(columns, r, size, missing, out);
     } else {
-        load_columns_of<bf16, V>(columns, r, size, missing, out);
+        load_columns_of<bf16, V, IS_DENSE>(columns, r, size, missing, out);
     }
 }
 
 /// Writes elements [r, r + V) of a row, from `x`.
-template <class T, int V>
+template <class T, int V, bool IS_DENSE>
 DEVICE void store_normed(
     const berth_cuda_norm_args& args, T* out, int64_t r, const row_norm& norm, float (&x)[V]) {
     float of_columns[V];
-    load_columns<V>(args.weight, r, args.size, 1.0f, of_columns);
+    load_columns<V, IS_DENSE>(args.weight, r, args.size, 1.0f, of_columns);
     UNROLL
     for (int i = 0; i < V; ++i) {
         const float centred = (x[i] - norm.mean) - norm.rest;
         x[i] = rounded_product(rounded_product(centred, norm.scale), of_columns[i]);
     }
     if (args.bias.data != nullptr) { // after the weights, which took registers
-        load_columns<V>(args.bias, r, args.size, 0.0f, of_columns);
+        load_columns<V, IS_DENSE>(args.bias, r, args.size, 0.0f, of_columns);
         UNROLL
         for (int i = 0; i < V; ++i)
             x[i] += of_columns[i];
     }
-    store_part<T, V>(out, args.is_vector_to != 0, r, args.size, x);
+    store_part<T, V, IS_DENSE>(out, args.is_vector_to != 0, r, args.size, x);
 }
 
 /// The mean of a row, of whose elements this thread's add up to `sum`.
@@ -89,9 +89,9 @@ DEVICE float add_squares(
     return squares;
 }
 
-/// Rows of at most VECTORS vectors a thread.
-template <class T, int VECTORS> DEVICE void norm_kept(const berth_cuda_norm_args& args) {
-    constexpr int V = vector_of<T>;
+/// Rows of at most BERTH_CUDA_ROW_VECTORS vectors a thread.
+template <class T, bool IS_DENSE> DEVICE void norm_kept(const berth_cuda_norm_args& args) {
+    constexpr int V = vector_of<T>, VECTORS = BERTH_CUDA_ROW_VECTORS;
     const int64_t row = grid_first() / args.row_threads;
     const int64_t first = (int64_t)(thread_index() % args.row_threads) * V;
     const int64_t step = (int64_t)args.row_threads * V;
@@ -101,7 +101,8 @@ template <class T, int VECTORS> DEVICE void norm_kept(const berth_cuda_norm_args
     double sum = 0.0;
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
-        load_part<T, V>(x, args.stride, args.is_vector != 0, first + k * step, size, 0.0f, held[k]);
+        load_part<T, V, IS_DENSE>(
+            x, args.stride, args.is_vector != 0, first + k * step, size, 0.0f, held[k]);
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
         if (args.is_layer) sum += sum_of<V>(held[k]);
@@ -114,11 +115,12 @@ template <class T, int VECTORS> DEVICE void norm_kept(const berth_cuda_norm_args
     T* out = (T*)args.out + row * args.size;
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
-        if (first + k * step < size) store_normed<T, V>(args, out, first + k * step, norm, held[k]);
+        if (first + k * step < size)
+            store_normed<T, V, IS_DENSE>(args, out, first + k * step, norm, held[k]);
 }
 
 /// A row of any length by a block.
-template <class T> DEVICE void norm_again(const berth_cuda_norm_args& args) {
+template <class T, bool IS_DENSE> DEVICE void norm_again_by(const berth_cuda_norm_args& args) {
     constexpr int V = vector_of<T>;
     const int64_t row = block_index();
     const int64_t first = (int64_t)thread_index() * V;
@@ -128,32 +130,49 @@ template <class T> DEVICE void norm_again(const berth_cuda_norm_args& args) {
     float held[V];
     double sum = 0.0;
     for (int64_t r = first; args.is_layer && r < args.size; r += step) {
-        load_part<T, V>(x, args.stride, is_vector, r, args.size, 0.0f, held);
+        load_part<T, V, IS_DENSE>(x, args.stride, is_vector, r, args.size, 0.0f, held);
         sum += sum_of<V>(held);
     }
     row_norm norm = centre(args, sum);
     double squares = 0.0;
     for (int64_t r = first; r < args.size; r += step) {
-        load_part<T, V>(x, args.stride, is_vector, r, args.size, 0.0f, held);
+        load_part<T, V, IS_DENSE>(x, args.stride, is_vector, r, args.size, 0.0f, held);
         squares += (double)add_squares<V>(0.0f, norm, held, r, args.size);
     }
     norm.scale = scale_of(args, (float)squares);
     T* out = (T*)args.out + row * args.size;
     for (int64_t r = first; r < args.size; r += step) {
-        load_part<T, V>(x, args.stride, is_vector, r, args.size, 0.0f, held);
-        store_normed<T, V>(args, out, r, norm, held);
+        load_part<T, V, IS_DENSE>(x, args.stride, is_vector, r, args.size, 0.0f, held);
+        store_normed<T, V, IS_DENSE>(args, out, r, norm, held);
     }
+}
+
+template <class T> DEVICE void norm_again(const berth_cuda_norm_args& args) {
+    if (args.is_dense)
+        norm_again_by<T, true>(args);
+    else
+        norm_again_by<T, false>(args);
 }
 
 } // namespace
 
+// Two kernels, as the second needs registers that the first should not wait for.
+KERNEL_OF(1024, norm_dense, berth_cuda_norm_args) {
+    if (args.dtype == BERTH_F32)
+        norm_kept<float, true>(args);
+    else if (args.dtype == BERTH_F16)
+        norm_kept<f16, true>(args);
+    else
+        norm_kept<bf16, true>(args);
+}
+
 KERNEL_OF(1024, norm_short, berth_cuda_norm_args) {
     if (args.dtype == BERTH_F32)
-        norm_kept<float, BERTH_CUDA_ROW_VECTORS>(args);
+        norm_kept<float, false>(args);
     else if (args.dtype == BERTH_F16)
-        norm_kept<f16, BERTH_CUDA_ROW_VECTORS>(args);
+        norm_kept<f16, false>(args);
     else
-        norm_kept<bf16, BERTH_CUDA_ROW_VECTORS>(args);
+        norm_kept<bf16, false>(args);
 }
 
 KERNEL_OF(1024, norm_long, berth_cuda_norm_args) {

@@ -7,7 +7,8 @@
 namespace {
 
 /// Rows of at most VECTORS vectors a thread.
-template <class T, int VECTORS> DEVICE void softmax_kept(const berth_cuda_softmax_args& args) {
+template <class T, int VECTORS, bool IS_DENSE>
+DEVICE void softmax_kept_by(const berth_cuda_softmax_args& args) {
     constexpr int V = vector_of<T>;
     const int64_t row = grid_first() / args.row_threads;
     const int64_t first = (int64_t)(thread_index() % args.row_threads) * V;
@@ -18,7 +19,7 @@ template <class T, int VECTORS> DEVICE void softmax_kept(const berth_cuda_softma
     float largest = -INFINITY;
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
-        load_part<T, V>(
+        load_part<T, V, IS_DENSE>(
             x, args.stride, args.is_vector != 0, first + k * step, size, -INFINITY, held[k]);
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
@@ -46,8 +47,15 @@ template <class T, int VECTORS> DEVICE void softmax_kept(const berth_cuda_softma
         UNROLL
         for (int i = 0; i < V; ++i)
             held[k][i] = args.is_log ? held[k][i] - last : held[k][i] * last;
-        store_part<T, V>(out, args.is_vector_to != 0, first + k * step, size, held[k]);
+        store_part<T, V, IS_DENSE>(out, args.is_vector_to != 0, first + k * step, size, held[k]);
     }
+}
+
+template <class T, int VECTORS> DEVICE void softmax_kept(const berth_cuda_softmax_args& args) {
+    if (args.is_dense)
+        softmax_kept_by<T, VECTORS, true>(args);
+    else
+        softmax_kept_by<T, VECTORS, false>(args);
 }
 
 /// The element `x` of the output that item `at` belongs to.
