@@ -36,3 +36,10 @@ add_custom_target(gpu-bundle-programs)
 add_dependencies(
   gpu-bundle-programs bench-gpu gpu-tokens berth-generate test_device test_gpu_ops
   test_gpu_programs ${berth_gpu_counted})
+
+# The bundle, without a GPU: made, and run in short form on the stand-in.
+if(NOT BERTH_SANITIZE)
+  add_test(NAME gpu/bundle COMMAND sh "${berth_gpu_dir}/bundle_on_standin.sh"
+                                   "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+  berth_register_test(gpu/bundle unit)
+endif()

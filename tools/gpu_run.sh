@@ -52,7 +52,9 @@ note() { # SECTION VERDICT REMARK
 
 # The line of a log that says most about its end.
 remark() { # LOG PATTERN
-    grep -E "$2" "$1" | tail -n 1 | cut -c 1-150
+    line=$(grep -E "$2" "$1" | tail -n 1)
+    printf '%s' "$line" | cut -c 1-150
+    [ -n "$line" ]
 }
 
 # Runs a command of our own for SECONDS at most, its output also into LOG.
@@ -81,9 +83,14 @@ part() { # NAME SECONDS COMMAND...
     limited "$seconds" "$log" "$@"
     case $? in
     0) note "$name" passed "$(remark "$log" '^(goal|f32|q8_0|PASSED)')" ;;
-    77) note "$name" skipped "$(remark "$log" '^skipped')" ;;
+    77) note "$name" skipped "$(remark "$log" '^skipped' | sed 's/^skipped: //')" ;;
     124 | 137) note "$name" FAILED "stopped after $seconds s" ;;
-    *) note "$name" FAILED "$(remark "$log" 'ERROR|WRONG|wrong|:')" ;;
+    *)  if grep -q 'no CUDA device' "$log"; then
+            note "$name" skipped "$(remark "$log" 'no CUDA device')"
+        else
+            note "$name" FAILED "$(remark "$log" 'ERROR: |WRONG|wrong' || remark "$log" '.')"
+        fi
+        ;;
     esac
 }
 
@@ -103,7 +110,7 @@ run_ops() {
 }
 
 run_tokens() {
-    part tokens 30 "$here/bin/gpu-tokens" --check "$here/model" ${quick:+--prompts 1}
+    part tokens 30 "$here/bin/gpu-tokens" --check "$here/model" ${quick:+--prompts 1 --answer 2}
     part sample 15 env BERTH_DEVICE=cuda "$here/bin/berth-generate" --model "$here/model/q8_0.gguf" \
         --tokens "20 30 40" -n 8 --print-tokens ${quick:+-n 2}
 }

@@ -9,9 +9,8 @@
 
 #include "gpu/counted/counted_driver.h"
 #include "gpu/gpu_bench.h"
-#include "shapes/workload.h"
 
-enum { LEARNING_STEPS = 24, STEPS = 8, LENGTH = 24, MOST_FUNCTIONS = 96 };
+enum { LEARNING_STEPS = 24, STEPS = 8, LENGTH = 24, WIDTH = 32, MOST_FUNCTIONS = 96 };
 
 static const char part[] = "calls";
 
@@ -37,15 +36,22 @@ static double calls_of(const counted_function* all, const uint64_t* before, cons
     return calls;
 }
 
-static void run_step(berth_context* ctx, shapes_program* program, int64_t length) {
-    int64_t dims[2];
-    berth_step_input input;
-    const shapes_shape shape = {.batch = 1, .length = length};
-    const berth_step_desc desc = shapes_describe(shape, dims, &input);
+/// A layer of a few ops on [length, WIDTH].
+static void run_step(berth_context* ctx, berth_tensor* weight, int64_t length) {
+    const int64_t dims[2] = {length, WIDTH};
+    const berth_step_input input = {.name = "x", .rank = 2, .dims = dims};
+    const berth_step_desc desc = {.name = "layer", .inputs = &input, .input_count = 1};
     if (berth_step_begin(ctx, &desc) != BERTH_OK) bench_fail("begin");
-    berth_tensor* states = shapes_program_run(program, shape);
-    if (states == NULL) gpu_fail(ctx, "a step");
-    berth_release(states);
+    berth_tensor* x = berth_full(ctx, 0.5, BERTH_F32, 2, dims);
+    berth_tensor* y = berth_linear(ctx, x, weight, NULL);
+    y = berth_silu(ctx, berth_move(y));
+    y = berth_add(ctx, berth_move(y), x);
+    berth_tensor* turned = berth_transpose(ctx, y, 0, 1);
+    berth_tensor* scores = berth_matmul(ctx, y, turned);
+    scores = berth_softmax(ctx, berth_move(scores), -1);
+    berth_tensor* z = berth_matmul(ctx, berth_move(scores), y);
+    if (z == NULL) gpu_fail(ctx, "a step");
+    berth_release_all(x, y, turned, z);
     if (berth_step_end(ctx) != BERTH_OK) bench_fail("end");
 }
 
@@ -53,9 +59,9 @@ static void count(gpu_bench* b,
                   const counted_function* all,
                   berth_runtime* runtime,
                   berth_context* ctx,
-                  shapes_program* program) {
+                  berth_tensor* weight) {
     for (int step = 0; step < LEARNING_STEPS; ++step)
-        run_step(ctx, program, LENGTH - step % 3);
+        run_step(ctx, weight, LENGTH - step % 3);
     gpu_wait(ctx);
     uint64_t before[MOST_FUNCTIONS];
     for (size_t i = 0; all[i].symbol != NULL; ++i)
@@ -64,7 +70,7 @@ static void count(gpu_bench* b,
     berth_step_counters start, end;
     if (berth_runtime_query_step(runtime, 0, &name, &start) != BERTH_OK) bench_fail("query");
     for (int step = 0; step < STEPS; ++step)
-        run_step(ctx, program, LENGTH - step % 3);
+        run_step(ctx, weight, LENGTH - step % 3);
     if (berth_runtime_query_step(runtime, 0, &name, &end) != BERTH_OK) bench_fail("query");
     if (end.hits - start.hits != STEPS) bench_fail_for(part, "a step was not replayed as planned");
     const double memory = calls_of(all, before, "cuMem") - calls_of(all, before, "cuMemcpy");
@@ -82,7 +88,7 @@ void gpu_run_calls(gpu_bench* b) {
         gpu_report_missing(b, part, "a replayed step's", "libcuda_counted.so is not there");
         return;
     }
-    if (real != NULL && setenv("BERTH_COUNTED_DRIVER", real, 1) != 0) bench_fail("setenv");
+    if (real != NULL && setenv("COUNTED_DRIVER_TARGET", real, 1) != 0) bench_fail("setenv");
     void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const counted_function* (*functions)(void) = NULL;
     if (library != NULL) {
@@ -94,10 +100,9 @@ void gpu_run_calls(gpu_bench* b) {
     berth_context* ctx;
     const berth_option_setting settings[] = {{"cuda_driver", path}, {"keep", "all"}};
     gpu_open_runtime(settings, 2, &runtime, &ctx);
-    shapes_model* model = shapes_model_create();
-    shapes_program* program = shapes_program_create(model, ctx);
-    count(b, functions(), runtime, ctx, program);
-    shapes_program_destroy(program);
-    shapes_model_destroy(model);
+    berth_tensor* weight = berth_rand(ctx, 1, -1, 1, BERTH_F32, 2, (int64_t[]){WIDTH, WIDTH});
+    if (weight == NULL) gpu_fail(ctx, "operands");
+    count(b, functions(), runtime, ctx, weight);
+    berth_release(weight);
     gpu_close_runtime(runtime, ctx);
 }

@@ -7,6 +7,7 @@
 // the CPU had the token well before the next likeliest one.
 //
 // usage: gpu-tokens --make FOLDER | --check FOLDER [--device cuda|cpu|...] [--prompts N]
+//                   [--answer N]
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
@@ -74,10 +75,10 @@ static verdict judge(const float* logits, int64_t count) {
     return v;
 }
 
-/// Prompt `index`: the same everywhere.
+/// Prompt `index`: the same everywhere, the first a short one.
 static int64_t make_prompt(int index, int32_t* ids) {
     test_random random = test_random_make((uint64_t)index + 7);
-    const int64_t count = 1 + (int64_t)test_random_below(&random, LONGEST_PROMPT);
+    const int64_t count = index == 0 ? 3 : 1 + (int64_t)test_random_below(&random, LONGEST_PROMPT);
     for (int64_t i = 0; i < count; ++i)
         ids[i] =
             LLM_RANDOM_CONTROL_TOKENS + (int32_t)test_random_below(&random, LLM_RANDOM_TOKENS - 16);
@@ -126,15 +127,15 @@ static void feed(engine* e, const int32_t* ids, int64_t count) {
 }
 
 /// Answers prompt `index`; what is fed back is the answer's own tokens, or `expected`'s.
-static void answer_prompt(engine* e, int index, const answer* expected, answer* out) {
+static void answer_prompt(engine* e, int index, int tokens, const answer* expected, answer* out) {
     int32_t ids[LONGEST_PROMPT];
     const int64_t vocabulary = e->model->params.vocab_tokens;
     llm_session_reset(e->session);
     feed(e, ids, make_prompt(index, ids));
-    for (int i = 0; i < ANSWER; ++i) {
+    for (int i = 0; i < tokens; ++i) {
         out->tokens[i] = judge(e->session->logits, vocabulary);
         const int32_t next = expected != NULL ? expected->tokens[i].id : out->tokens[i].id;
-        if (i + 1 < ANSWER) feed(e, &next, 1);
+        if (i + 1 < tokens) feed(e, &next, 1);
     }
 }
 
@@ -184,7 +185,7 @@ static void make(const char* folder) {
         FILE* file = open_file(folder, kinds[k].name, ".expected", "w");
         for (int p = 0; p < PROMPTS; ++p) {
             answer a;
-            answer_prompt(&e, p, NULL, &a);
+            answer_prompt(&e, p, ANSWER, NULL, &a);
             for (int i = 0; i < ANSWER; ++i) {
                 const verdict* v = &a.tokens[i];
                 (void)fprintf(
@@ -204,8 +205,9 @@ typedef struct tally {
     double worst; ///< difference of an expected token's logit, as a share of the row's spread
 } tally;
 
-static void compare(const model_kind* kind, const answer* want, const answer* got, tally* sums) {
-    for (int i = 0; i < ANSWER; ++i) {
+static void compare(
+    const model_kind* kind, int tokens, const answer* want, const answer* got, tally* sums) {
+    for (int i = 0; i < tokens; ++i) {
         const verdict *w = &want->tokens[i], *g = &got->tokens[i];
         const double off = fabs(w->logit - g->logit) / w->spread;
         const bool is_far = !(off <= kind->tolerance);
@@ -230,7 +232,7 @@ static bool read_answer(FILE* file, answer* out) {
 }
 
 /// 0 if all is well, 1 if tokens are wrong, SKIPPED if there is no such device.
-static int check(const char* folder, const char* device, int prompts) {
+static int check(const char* folder, const char* device, int prompts, int tokens) {
     int wrong = 0;
     for (int k = 0; k < KINDS; ++k) {
         char path[4096];
@@ -245,8 +247,8 @@ static int check(const char* folder, const char* device, int prompts) {
         for (int p = 0; p < prompts; ++p) {
             answer want, got;
             if (!read_answer(file, &want)) die(path, "the expected tokens cannot be read");
-            answer_prompt(&e, p, &want, &got);
-            compare(&kinds[k], &want, &got, &sums);
+            answer_prompt(&e, p, tokens, &want, &got);
+            compare(&kinds[k], tokens, &want, &got, &sums);
         }
         close_file(file);
         close_engine(&e);
@@ -269,9 +271,10 @@ int main(int count, char** arguments) {
                                           {"check", required_argument, NULL, 'c'},
                                           {"device", required_argument, NULL, 'd'},
                                           {"prompts", required_argument, NULL, 'p'},
+                                          {"answer", required_argument, NULL, 'a'},
                                           {NULL, 0, NULL, 0}};
     const char *made = NULL, *checked = NULL, *device = "cuda";
-    int prompts = PROMPTS;
+    int prompts = PROMPTS, tokens = ANSWER;
     for (int option; (option = getopt_long(count, arguments, "", known, NULL)) != -1;) {
         if (option == 'm')
             made = optarg;
@@ -281,17 +284,21 @@ int main(int count, char** arguments) {
             device = optarg;
         else if (option == 'p')
             prompts = (int)strtol(optarg, NULL, 10);
+        else if (option == 'a')
+            tokens = (int)strtol(optarg, NULL, 10);
         else
             return 2;
     }
-    if ((made == NULL) == (checked == NULL) || prompts < 1 || prompts > PROMPTS) {
+    const bool is_in_range = prompts >= 1 && prompts <= PROMPTS && tokens >= 1 && tokens <= ANSWER;
+    if ((made == NULL) == (checked == NULL) || !is_in_range) {
         (void)fprintf(stderr,
                       "usage: gpu-tokens --make FOLDER | --check FOLDER [--device NAME] "
-                      "[--prompts 1..%d]\n",
-                      PROMPTS);
+                      "[--prompts 1..%d] [--answer 1..%d]\n",
+                      PROMPTS,
+                      ANSWER);
         return 2;
     }
-    if (checked != NULL) return check(checked, device, prompts);
+    if (checked != NULL) return check(checked, device, prompts, tokens);
     make(made);
     return 0;
 }

@@ -588,7 +588,20 @@ static void kernel_own(const berth_op_call* call) {
     }
 }
 
+/// What the device itself makes of `affine`.
+static berth_kernel device_affine;
+
+/// The same result where kernels are not the CPU's.
+static void kernel_own_elsewhere(const berth_op_call* call) {
+    const berth_affine_params params = {.scale = 2, .shift = (float)call->inputs[0].rank};
+    berth_op_call affine = *call;
+    affine.params = &params;
+    device_affine(&affine);
+}
+
 berth_status program_register_own(program* p) {
+    if (p->runtime->device->kind == BERTH_DEVICE_CUDA)
+        device_affine = p->runtime->device->kernels[BERTH_OP_AFFINE];
     const berth_op_desc desc = {
         .struct_size = sizeof desc,
         .name = "twice_and_rank",
@@ -598,7 +611,7 @@ berth_status program_register_own(program* p) {
         .flags = BERTH_OP_IN_PLACE(0),
         .infer = infer_own,
         .scratch = scratch_own,
-        .kernels = {[BERTH_DEVICE_CPU] = kernel_own},
+        .kernels = {[BERTH_DEVICE_CPU] = kernel_own, [BERTH_DEVICE_CUDA] = kernel_own_elsewhere},
     };
     return berth_op_register(p->runtime, &desc, &p->own);
 }

@@ -33,7 +33,7 @@ __attribute__((visibility("default"))) const counted_function* counted_functions
 
 /// Without the real driver there is nothing to hand on to: the program ends.
 __attribute__((constructor)) static void find_targets(void) {
-    const char* path = getenv("BERTH_COUNTED_DRIVER");
+    const char* path = getenv("COUNTED_DRIVER_TARGET");
     void* library = dlopen(path != NULL ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         (void)fprintf(stderr, "the counted driver: %s\n", dlerror());
