@@ -68,7 +68,7 @@ static void describe(const gpu_driver* driver) {
 
 int main(int count, char** arguments) {
     static gpu_bench b;
-    command_line line = {NULL};
+    command_line line = {.json = NULL};
     if (!parse(count, arguments, &b, &line)) {
         (void)fprintf(stderr,
                       "usage: bench-gpu [--quick] [--lengths FILE] [--json FILE] [PART...]\n"
