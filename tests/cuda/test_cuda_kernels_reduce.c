@@ -42,12 +42,22 @@ static berth_op_call call_of(const kit_tensor* x, const berth_reduce_params* par
         .input_count = 1, .inputs = {x->view}, .params = params, .output_count = 1};
 }
 
+/// Mostly true or mostly false, with few exceptions or none.
+static void fill_truths(kit_tensor* x) {
+    const int64_t mostly = kit_int(0, 1), exceptions = kit_int(0, 2);
+    const int64_t count = kit_count(&x->view);
+    for (int64_t i = 0; i < count; ++i)
+        kit_store(x->view.dtype, kit_at(&x->view, i), (double)mostly);
+    for (int64_t i = 0; i < exceptions && count > 0; ++i)
+        kit_store(x->view.dtype, kit_at(&x->view, kit_int(0, count - 1)), (double)(1 - mostly));
+}
+
 static void fill(kit_tensor* x, berth_op_id op) {
     const berth_dtype dtype = x->view.dtype;
     if (berth_dtype_is_float(dtype) && op == BERTH_OP_PROD)
         kit_fill(x, 0.5, 1.9);
     else if (op == BERTH_OP_ANY || op == BERTH_OP_ALL)
-        kit_fill(x, kit_int(0, 1) == 0 ? -0.4 : 0, kit_int(0, 1) == 0 ? 1.2 : 0.9);
+        fill_truths(x);
     else if (dtype == BERTH_U8)
         kit_fill(x, 0, kit_int(0, 1) == 0 ? 4 : 255);
     else
