@@ -114,6 +114,10 @@ berth_status berth_stream_wait_stream(berth_stream* stream, berth_stream* other,
     return stream->device->ops->wait_stream(stream->device, stream, other, ticket);
 }
 
+bool berth_stream_outwait(berth_stream* stream, uint64_t ticket) {
+    return berth_stream_wait(stream, ticket) == BERTH_OK || berth_stream_query(stream, ticket);
+}
+
 berth_status berth_device_pin(berth_device* device, uint64_t size, void** out_data) {
     *out_data = NULL;
     if (device->ops->pin == NULL)

@@ -100,7 +100,8 @@ typedef struct berth_device_ops {
                          berth_copy_kind kind);
     /// Issues a ticket for all work enqueued so far.
     berth_status (*record)(berth_device* self, berth_stream* stream, uint64_t* out_ticket);
-    /// True when the ticket is done; never blocks.
+    /// True when the ticket is done, and when the device is lost: nothing runs there any more.
+    /// Never blocks.
     bool (*query)(berth_device* self, berth_stream* stream, uint64_t ticket);
     /// Blocks the caller until the ticket is done.
     berth_status (*wait)(berth_device* self, berth_stream* stream, uint64_t ticket);
@@ -171,6 +172,9 @@ BERTH_NODISCARD berth_status berth_stream_wait_stream(berth_stream* stream,
 /// BERTH_ERR_UNSUPPORTED without BERTH_DEVICE_CAP_PIN.
 BERTH_NODISCARD berth_status berth_device_pin(berth_device* device, uint64_t size, void** out_data);
 void berth_device_unpin(berth_device* device, void* data, uint64_t size);
+/// Blocks until nothing enqueued before `ticket` runs any more, for who takes memory away from it:
+/// it is done, or the device is lost. False where the device refuses to say.
+BERTH_NODISCARD bool berth_stream_outwait(berth_stream* stream, uint64_t ticket);
 /// Blocks until everything enqueued so far is done.
 BERTH_NODISCARD berth_status berth_stream_synchronize(berth_stream* stream);
 /// The same for callers that take memory away from enqueued work when it returns: tries again where

@@ -310,7 +310,7 @@ static uint64_t settle(berth_kv_blocks* blocks, bool may_block) {
     }
     if (blocks->ticket == 0) return 0;
     bool is_done = berth_stream_query(stream, blocks->ticket);
-    if (!is_done && may_block) is_done = berth_stream_wait(stream, blocks->ticket) == BERTH_OK;
+    if (!is_done && may_block) is_done = berth_stream_outwait(stream, blocks->ticket);
     if (!is_done) return 0;
     blocks->ticket = 0;
     return blocks->ticket_idlings;

@@ -165,7 +165,7 @@ berth_status berth_arena_range_map(berth_arena_range* range,
 static void check_ticket(berth_arena_range* range, bool may_block) {
     if (range->ticket == 0) return;
     bool done = berth_stream_query(range->stream, range->ticket);
-    if (!done && may_block) done = berth_stream_wait(range->stream, range->ticket) == BERTH_OK;
+    if (!done && may_block) done = berth_stream_outwait(range->stream, range->ticket);
     if (!done) return;
     range->ticket = 0;
     if (range->passed > range->ticket_floor) range->passed = range->ticket_floor;

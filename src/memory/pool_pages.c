@@ -359,7 +359,8 @@ static bool unmap_extent(berth_pool* pool, berth_extent_id id, uint64_t visit) {
     berth_store_begin_transit(pool->account.store, &transit);
     berth_mutex_unlock(pool->lock);
     berth_status status = BERTH_OK;
-    if (pool->is_async) status = berth_stream_wait(pool->stream, extent.ticket);
+    if (pool->is_async && !berth_stream_outwait(pool->stream, extent.ticket))
+        status = BERTH_ERR_DEVICE;
     if (status == BERTH_OK) {
         BERTH_UNPOISON_REGION(address(extent.start), extent.size);
         status =

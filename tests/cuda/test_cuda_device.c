@@ -3,6 +3,9 @@
 // device promises (tests/conformance).
 #include "cuda/cuda_device_kit.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "berth/cuda.h"
 #include "device/cuda/cuda_api.h"
 
@@ -221,6 +224,60 @@ static void another_stream_waits_for_a_ticket_by_its_event(void** state) {
     give_room(f, in);
 }
 
+typedef struct waiter {
+    berth_stream* stream;
+    _Atomic uint64_t* issued;
+    uint64_t last; ///< to wait for
+    bool is_right;
+} waiter;
+
+/// Waits for every ticket as it is issued, or asks for it until it is done.
+static void* wait_for_all(void* opaque) {
+    waiter* self = opaque;
+    self->is_right = true;
+    for (uint64_t ticket = 1; ticket <= self->last; ticket++) {
+        while (atomic_load(self->issued) < ticket) {
+        }
+        if (ticket % 3 == 0 && berth_stream_query(self->stream, ticket)) continue;
+        if (berth_stream_wait(self->stream, ticket) != BERTH_OK) self->is_right = false;
+        if (!berth_stream_query(self->stream, ticket)) self->is_right = false;
+    }
+    return NULL;
+}
+
+static void several_threads_wait_for_one_stream(void** state) {
+    const cuda_fixture* f = *state;
+    room in = take_room(f);
+    static unsigned char zeros[64];
+    _Atomic uint64_t issued = 0;
+    waiter waiters[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        waiters[i] = (waiter){in.stream, &issued, 301, false};
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for_all, &waiters[i]), 0);
+    }
+    bool is_right = true;
+    for (int i = 0; i < 300; i++) {
+        uint64_t ticket;
+        if (berth_stream_copy(
+                in.stream, in.space->base, zeros, sizeof zeros, BERTH_COPY_HOST_TO_DEVICE) !=
+                BERTH_OK ||
+            berth_stream_record(in.stream, &ticket) != BERTH_OK)
+            is_right = false;
+        atomic_store(&issued, (uint64_t)i + 1);
+    }
+    uint64_t last;
+    assert_ok(berth_stream_record(in.stream, &last));
+    assert_int_equal(last, 301);
+    atomic_store(&issued, last);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        is_right = is_right && waiters[i].is_right;
+    }
+    assert_true(is_right);
+    give_room(f, in);
+}
+
 static void calls_leave_the_callers_context_as_it_was(void** state) {
     const cuda_fixture* f = *state;
     cu_result (*pop)(cu_context*);
@@ -299,6 +356,7 @@ int main(void) {
         ON_DEVICE(tickets_without_work_between_share_an_event),
         ON_DEVICE(events_are_used_again),
         ON_DEVICE(another_stream_waits_for_a_ticket_by_its_event),
+        ON_DEVICE(several_threads_wait_for_one_stream),
         ON_DEVICE(calls_leave_the_callers_context_as_it_was),
         ON_DEVICE(a_kernel_can_ask_for_the_stream_it_is_on),
         ON_DEVICE(a_stream_that_the_user_has_gets_an_event_for_each_ticket),

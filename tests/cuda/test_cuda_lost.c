@@ -4,6 +4,7 @@
 #include "cuda/cuda_device_kit.h"
 
 #include "base/error.h"
+#include "berth/berth.h"
 #include "device/cuda/cuda_api.h"
 
 typedef struct scene {
@@ -67,7 +68,10 @@ static void check_refused(scene* s, const char* reason) {
     REFUSED(berth_stream_create(device, &stream));
     REFUSED(berth_stream_launch(s->stream, device->kernels[BERTH_OP_ADD], &call, 0));
     REFUSED(berth_stream_copy(s->stream, &byte, s->space->base, 1, BERTH_COPY_DEVICE_TO_HOST));
-    REFUSED(berth_stream_record(s->stream, &ticket));
+    assert_ok(berth_stream_record(s->stream, &ticket));
+    REFUSED(berth_stream_wait(s->stream, ticket));
+    assert_true(berth_stream_query(s->stream, ticket));
+    REFUSED(berth_stream_synchronize(s->stream));
     REFUSED(berth_device_pin(device, 4096, &pinned));
 #undef REFUSED
     assert_int_equal(s->f.driver->query_calls(NULL), calls);
@@ -205,6 +209,53 @@ static void a_device_that_is_lost_while_it_ends_is_no_trouble(void** state) {
     end(&s);
 }
 
+/// A runtime on the stand-in that waits for each op.
+static berth_runtime* create_runtime(cuda_fixture* f, const char* is_blocking) {
+    const berth_option_setting settings[] = {
+        {"DEVICE", "cuda"},
+        {"CUDA_MODULE", BERTH_TEST_CUDA_MODULE},
+        {"CUDA_DRIVER", BERTH_TEST_CUDA_DRIVER},
+        {"LAUNCH_BLOCKING", is_blocking},
+        {"THREADS", "1"},
+    };
+    const berth_runtime_options options = {
+        .struct_size = sizeof options,
+        .host = &f->allocator.allocator,
+        .settings = settings,
+        .setting_count = sizeof settings / sizeof settings[0],
+    };
+    berth_runtime* runtime;
+    assert_ok(berth_runtime_create(&options, &runtime));
+    return runtime;
+}
+
+static void a_programs_error_names_the_op_whose_work_failed(void** state) {
+    (void)state;
+    cuda_fixture f = {.driver = cuda_kit_driver()};
+    f.driver->reset(NULL);
+    failing_host_init(&f.allocator);
+    berth_runtime* runtime = create_runtime(&f, "1");
+    berth_context* context;
+    assert_ok(berth_context_create(runtime, &context));
+    const int64_t dims[] = {100};
+    berth_tensor* x = berth_ones(context, BERTH_F32, 1, dims);
+    berth_tensor* y = berth_exp(context, x);
+    assert_non_null(y);
+    f.driver->crash_kernel(1);
+    assert_null(berth_mul(context, x, y));
+    assert_int_equal(berth_context_error(context), BERTH_ERR_DEVICE);
+    assert_non_null(strstr(berth_context_error_text(context), "mul(f32[100], f32[100])"));
+    assert_non_null(strstr(berth_context_error_text(context), "ILLEGAL_ADDRESS"));
+    berth_context_clear_error(context);
+    assert_null(berth_exp(context, x));
+    assert_non_null(strstr(berth_context_error_text(context), "lost since"));
+    berth_release(x);
+    berth_release(y);
+    berth_context_release(context);
+    berth_runtime_release(runtime);
+    assert_int_equal(f.allocator.live_blocks, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_kernel_loses_the_device_for_good),
@@ -213,6 +264,7 @@ int main(void) {
         cmocka_unit_test(results_that_stick_lose_the_device_and_others_do_not),
         cmocka_unit_test(a_blocking_device_reports_the_launch_that_failed),
         cmocka_unit_test(roll_backs_that_fail_lose_the_device),
+        cmocka_unit_test(a_programs_error_names_the_op_whose_work_failed),
         cmocka_unit_test(a_device_that_is_lost_while_it_ends_is_no_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

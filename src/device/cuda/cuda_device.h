@@ -7,7 +7,8 @@
 //     berth_context_cuda_stream() and events of their own.
 // C2: a call leaves the caller's current CUDA context as it found it.
 // C3: a device whose work has failed is lost: from then on every call fails at once with the text
-//     of the first failure. What only gives something back still succeeds.
+//     of the first failure. What only gives something back still succeeds, and so does the issuing
+//     of tickets: waiting for one fails, asking for it says that it is done, as nothing runs.
 // C4: in a forked child nothing touches the driver.
 #ifndef BERTH_DEVICE_CUDA_DEVICE_H
 #define BERTH_DEVICE_CUDA_DEVICE_H

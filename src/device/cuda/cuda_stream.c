@@ -310,9 +310,19 @@ static berth_status issue(cuda_device* cuda, cuda_stream* stream, uint64_t* out_
     return BERTH_OK;
 }
 
+/// A ticket of a lost device asks nothing of the driver: waiting for it fails, and it is done.
+static berth_status issue_lost(cuda_device* cuda, cuda_stream* stream, uint64_t* out_ticket) {
+    BERTH_TRY(berth_fork_check(cuda->fork_generation));
+    berth_mutex_lock(&stream->lock);
+    *out_ticket = ++stream->issued;
+    berth_mutex_unlock(&stream->lock);
+    return BERTH_OK;
+}
+
 berth_status berth_cuda_record(berth_device* self, berth_stream* stream, uint64_t* out_ticket) {
     cuda_device* cuda = cuda_device_of(self);
     cuda_stream* recorded = cuda_stream_of(stream);
+    if (berth_cuda_is_lost(cuda)) return issue_lost(cuda, recorded, out_ticket);
     BERTH_TRY(berth_cuda_enter(cuda));
     berth_mutex_lock(&recorded->lock);
     const berth_status status = issue(cuda, recorded, out_ticket);
