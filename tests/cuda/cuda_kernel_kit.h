@@ -19,8 +19,8 @@ typedef struct cuda_kit_tolerance {
 
 static const cuda_kit_tolerance cuda_kit_exact = {0, 0};
 
-/// Runs `kernel` on `call` as it is, with a fresh workspace of `scratch_bytes`, which holds zeros or
-/// rubbish.
+/// Runs `kernel` on `call` as it is, with a fresh workspace of `scratch_bytes`, which holds zeros
+/// or rubbish.
 static inline void cuda_kit_launch(berth_kernel kernel,
                                    berth_op_call* call,
                                    uint64_t scratch_bytes) {
