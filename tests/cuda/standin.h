@@ -4,7 +4,8 @@
 // set before use, a current context) and notes as a violation what the real one leaves undefined.
 // Kernels run through emulation.h.
 //
-// Programs take settings from STANDIN_CAPACITY_MB, STANDIN_SEED and STANDIN_HIDDEN, too.
+// Programs take settings from STANDIN_CAPACITY_MB, STANDIN_SEED and STANDIN_HIDDEN, too; with
+// STANDIN_STRICT one that ends after a violation is aborted.
 #ifndef BERTH_TESTS_CUDA_STANDIN_H
 #define BERTH_TESTS_CUDA_STANDIN_H
 

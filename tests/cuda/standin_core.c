@@ -68,6 +68,14 @@ __attribute__((constructor)) static void start(void) {
     random_state = options.seed;
 }
 
+/// When the library, or the process, ends: with STANDIN_STRICT, programs that no test looks after
+/// fail if they did what a driver does not promise to bear.
+__attribute__((destructor)) static void finish(void) {
+    if (getenv("STANDIN_STRICT") == NULL || violations == 0) return;
+    (void)fprintf(stderr, "stand-in: %s\n", first_violation);
+    abort();
+}
+
 /// What is asked of the driver before it is initialised, or only to explain a result.
 static bool is_always_answered(standin_call call) {
     return call == STANDIN_CALL_init || call == STANDIN_CALL_driver_get_version ||

@@ -3,6 +3,8 @@
 #ifndef BERTH_TEST_EXEC_KIT_H
 #define BERTH_TEST_EXEC_KIT_H
 
+#include <stdlib.h>
+
 #include "berth/berth.h"
 #include "device/sim/sim_device.h"
 #include "exec/exec_impl.h"
@@ -52,7 +54,20 @@ static inline int exec_kit_set_up(void** state, const char* device) {
 
 static inline int exec_kit_set_up_cpu(void** state) { return exec_kit_set_up(state, "cpu"); }
 
-static inline int exec_kit_set_up_sim(void** state) { return exec_kit_set_up(state, "sim"); }
+/// The simulated device, or what EXEC_KIT_DEVICE names in its place.
+static inline const char* exec_kit_sim(void) {
+    const char* other = getenv("EXEC_KIT_DEVICE");
+    return other != NULL ? other : "sim";
+}
+
+static inline int exec_kit_set_up_sim(void** state) {
+    return exec_kit_set_up(state, exec_kit_sim());
+}
+
+/// Ends a test of what the host does where tensors lie, on a device that has no place for that.
+static inline void exec_kit_need_host_access(const berth_context* ctx) {
+    if (!berth_device_has_host_access(ctx->home.stream->device)) skip();
+}
 
 static inline int exec_kit_tear_down(void** state) {
     exec_kit_close(*state);

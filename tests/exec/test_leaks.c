@@ -27,7 +27,7 @@ static int set_up_on(void** state, const char* device) {
 }
 
 static int set_up_cpu(void** state) { return set_up_on(state, "cpu"); }
-static int set_up_sim(void** state) { return set_up_on(state, "sim"); }
+static int set_up_sim(void** state) { return set_up_on(state, exec_kit_sim()); }
 
 static int tear_down(void** state) {
     exec_kit_close(*state);
@@ -70,6 +70,7 @@ static void what_is_out_is_told_by_op_step_and_event(void** state) {
 
 static void a_value_that_leaves_a_frame_is_told_by_the_op_that_made_it(void** state) {
     exec_kit* kit = *state;
+    exec_kit_need_host_access(kit->ctx);
     berth_tensor* kept = NULL;
     berth_tensor* held = NULL;
     for (int64_t run = 0; run < 5; ++run) {

@@ -25,7 +25,7 @@ static int open_pair(void** state, const char* device) {
 }
 
 static int open_cpu_pair(void** state) { return open_pair(state, "cpu"); }
-static int open_sim_pair(void** state) { return open_pair(state, "sim"); }
+static int open_sim_pair(void** state) { return open_pair(state, exec_kit_sim()); }
 
 /// Everything has gone back, whoever released it last.
 static int close_pair(void** state) {
@@ -169,10 +169,12 @@ static void tensors_outlive_their_context(void** state) {
     berth_context_release(p->a);
     p->a = NULL;
     assert_true(holds(x, 4) && holds(view, 4) && holds(y, 5));
-    void* data;
-    assert_ok(berth_tensor_map(x, &data));
-    ((float*)data)[0] = 4;
-    berth_tensor_unmap(x);
+    if (berth_device_has_host_access(p->kit.runtime->device)) {
+        void* data;
+        assert_ok(berth_tensor_map(x, &data));
+        ((float*)data)[0] = 4;
+        berth_tensor_unmap(x);
+    }
     assert_ok(berth_tensor_write(view, (float[]){6, 6, 6}, 12));
     berth_tensor* z = berth_affine(p->b, view, 2, 0);
     assert_true(holds(z, 12));

@@ -149,6 +149,7 @@ static void no_peak_is_below_what_was_alive_at_once(void** state) {
 static void a_mapped_value_stays_where_it_is_beyond_the_step(void** state) {
     exec_kit* kit = *state;
     berth_context* ctx = kit->ctx;
+    exec_kit_need_host_access(ctx);
     for (int64_t n = 10; n < 40; n += 10)
         expect_chain(ctx, n);
     assert_ok(exec_kit_begin(ctx, "chain", 20));

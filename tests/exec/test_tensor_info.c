@@ -46,6 +46,7 @@ static void references_are_counted(void** state) {
 
 static void a_mapped_tensor_is_pinned_until_it_is_unmapped(void** state) {
     berth_context* ctx = context_of(state);
+    exec_kit_need_host_access(ctx);
     berth_tensor* x = exec_kit_ramp(ctx, 0, 4);
     void* data;
     assert_false(info_of(x).is_pinned);
@@ -72,6 +73,7 @@ static void a_tensor_that_another_context_used_is_shared(void** state) {
 
 static void foreign_memory_says_so(void** state) {
     berth_context* ctx = context_of(state);
+    exec_kit_need_host_access(ctx);
     float values[4] = {0};
     berth_tensor* x = berth_tensor_from_memory(
         ctx, values, sizeof values, BERTH_F32, 1, (int64_t[]){4}, true, NULL, NULL);
@@ -104,6 +106,7 @@ static void a_planned_value_is_in_the_frame_and_leaves_it_with_the_step(void** s
 
 static void a_mapped_value_is_held_where_its_frame_was(void** state) {
     berth_context* ctx = context_of(state);
+    exec_kit_need_host_access(ctx);
     const int64_t last = 6;
     for (int64_t i = 0; i <= last; ++i) {
         void* data;
@@ -126,6 +129,7 @@ static void a_mapped_value_is_held_where_its_frame_was(void** state) {
 
 static void the_line_names_everything(void** state) {
     berth_context* ctx = context_of(state);
+    exec_kit_need_host_access(ctx);
     int32_t values[6] = {0};
     char line[256];
     size_t needed;

@@ -29,7 +29,7 @@ static inline berth_kv_options kv_kit_options(void) {
 static inline void kv_kit_open(kv_kit* kit, const berth_kv_options* options, int granules) {
     char memory[32];
     (void)snprintf(memory, sizeof memory, "%d", granules * 65536);
-    const berth_option_setting settings[] = {{"device", "sim"},
+    const berth_option_setting settings[] = {{"device", exec_kit_sim()},
                                              {"threads", "1"},
                                              {"memory", memory},
                                              {"keep", "all"},
