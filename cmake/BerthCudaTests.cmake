@@ -84,7 +84,8 @@ target_link_libraries(berth_blas_standin PRIVATE berth_flags)
 set_target_properties(
   berth_blas_standin PROPERTIES OUTPUT_NAME blas_standin LIBRARY_OUTPUT_DIRECTORY
                                                          "${PROJECT_BINARY_DIR}/tests")
-target_sources(test_cuda_blas PRIVATE "${berth_cuda_dir}/cuda_blas.c")
+target_sources(test_cuda_blas PRIVATE "${berth_cuda_dir}/cuda_blas.c"
+                                      "${berth_cuda_dir}/cuda_driver.c")
 target_compile_definitions(test_cuda_blas
                            PRIVATE BERTH_TEST_BLAS="$<TARGET_FILE:berth_blas_standin>")
 add_dependencies(test_cuda_blas berth_blas_standin)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "device/cuda/cuda_blas_api.h"
+#include "device/cuda/cuda_driver.h"
 
 #define SETS 64
 #define WAYS 4
@@ -72,15 +73,9 @@ struct berth_cuda_blas {
 
 // --- The library ---------------------------------------------------------------------------------
 
-static bool look_up(void* library, const char* symbol, void* out_function) {
-    void* const found = dlsym(library, symbol);
-    memcpy(out_function, &found, sizeof found);
-    return found != NULL;
-}
-
 static bool find_functions(void* library, blas_functions* functions) {
 #define LOOK_UP(field, symbol, parameters)                                                         \
-    if (!look_up(library, #symbol, &functions->field)) return false;
+    if (!berth_cuda_look_up(library, #symbol, &functions->field)) return false;
     BLAS_FUNCTION_MAP(LOOK_UP)
 #undef LOOK_UP
     return true;

@@ -48,8 +48,8 @@ bool berth_cuda_result_is_fatal(cu_result result) {
     }
 }
 
-/// What dlsym finds, as a function; ISO C converts no object pointer to one.
-static bool look_up(void* library, const char* symbol, void* out_function) {
+/// By its bytes: ISO C converts no object pointer to a function.
+bool berth_cuda_look_up(void* library, const char* symbol, void* out_function) {
     void* const found = dlsym(library, symbol);
     memcpy(out_function, &found, sizeof found);
     return found != NULL;
@@ -57,7 +57,7 @@ static bool look_up(void* library, const char* symbol, void* out_function) {
 
 static const char* find_functions(void* library, berth_cuda_driver* driver) {
 #define LOOK_UP(field, symbol, parameters)                                                         \
-    if (!look_up(library, #symbol, &driver->field)) return #symbol;
+    if (!berth_cuda_look_up(library, #symbol, &driver->field)) return #symbol;
     CU_FUNCTION_MAP(LOOK_UP)
 #undef LOOK_UP
     return NULL;

@@ -31,4 +31,8 @@ void berth_cuda_driver_explain(const berth_cuda_driver* driver,
 /// failed, or its memory, or the driver has ended.
 bool berth_cuda_result_is_fatal(cu_result result);
 
+/// Writes the function that `library` exports as `symbol` to the pointer at `out_function`; NULL,
+/// and false, if there is none.
+bool berth_cuda_look_up(void* library, const char* symbol, void* out_function);
+
 #endif // BERTH_DEVICE_CUDA_DRIVER_H

@@ -27,6 +27,16 @@ uint32_t berth_cuda_query_multiprocessors(void);
 /// over the grid.
 uint64_t berth_cuda_blocks_for(uint64_t count, uint32_t threads);
 
+static inline int64_t berth_cuda_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+/// The stride that `operand` has in dimension `d` of a shape of `rank` to which it broadcasts.
+static inline int64_t berth_cuda_broadcast_stride(const berth_view* operand,
+                                                  int32_t rank,
+                                                  int32_t d) {
+    const int32_t own = d - (rank - operand->rank);
+    return own < 0 || operand->dims[own] == 1 ? 0 : operand->strides[own];
+}
+
 /// out [batches, rows, columns] = a [rows, depth] x b [depth, columns] of each batch, and bias
 /// [columns] where it is not NULL. All of one float type, the bias f32; out is contiguous. Strides
 /// in elements.

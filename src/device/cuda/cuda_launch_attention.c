@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of the ops whose kernels are in cuda_attention*.cu.
+#include "base/dtype.h"
 #include "base/op_params.h"
 #include "device/cuda/cuda_launch.h"
 
@@ -9,8 +10,6 @@
 #define PREPARE_THREADS 256
 #define MOST_BLOCKS (1 << 30)
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
 static bool is_aligned(const void* data, int64_t stride_bytes) {
     return (uintptr_t)data % 16 == 0 && stride_bytes % 16 == 0;
 }
@@ -18,7 +17,7 @@ static bool is_aligned(const void* data, int64_t stride_bytes) {
 /// [batch or block, row, head, values], or without the first.
 static berth_cuda_cached cached_of(const berth_view* x) {
     const int32_t first = x->rank - 3;
-    const int64_t bytes = (int64_t)berth_dtype_query_info(x->dtype)->block_bytes;
+    const int64_t bytes = berth_dtype_bytes(x->dtype);
     berth_cuda_cached cached = {
         .data = x->data,
         .block = first > 0 ? x->strides[0] : 0,
@@ -77,11 +76,12 @@ static bool has_output(const berth_cuda_attention_args* args) {
 
 static void run_attention(const berth_cuda_attention_args* args) {
     if (!has_output(args)) return;
-    const uint64_t tiles = (uint64_t)ceil_div(args->tokens * (args->heads / args->kv_heads), ROWS);
+    const uint64_t tiles =
+        (uint64_t)berth_cuda_ceil_div(args->tokens * (args->heads / args->kv_heads), ROWS);
     const uint64_t parts = args->sequences != NULL ? tiles + (uint64_t)args->sequence_count
                                                    : tiles * (uint64_t)args->batches;
     const uint64_t blocks =
-        parts * (uint64_t)args->kv_heads * (uint64_t)ceil_div(args->width, COLUMNS);
+        parts * (uint64_t)args->kv_heads * (uint64_t)berth_cuda_ceil_div(args->width, COLUMNS);
     berth_cuda_run(kernel_of((berth_dtype)args->dtype),
                    blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS,
                    THREADS,
@@ -94,10 +94,8 @@ static void run_attention(const berth_cuda_attention_args* args) {
 static void describe_mask(const berth_view* mask, berth_cuda_attention_args* args) {
     args->mask = mask->data;
     args->mask_dtype = (int32_t)mask->dtype;
-    for (int32_t d = 0; d < 4; ++d) {
-        const int32_t from = mask->rank - 4 + d;
-        args->mask_strides[d] = from < 0 || mask->dims[from] == 1 ? 0 : mask->strides[from];
-    }
+    for (int32_t d = 0; d < 4; ++d)
+        args->mask_strides[d] = berth_cuda_broadcast_stride(mask, 4, d);
 }
 
 static void launch_attention(const berth_op_call* call) {

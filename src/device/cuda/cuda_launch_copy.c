@@ -84,8 +84,6 @@ static void append(berth_cuda_walk* walk, int64_t size, int64_t from_stride, int
     ++walk->rank;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 static void turn(
     const berth_cuda_walk* walk, int32_t turned, int64_t item_bytes, const void* from, void* out) {
     const int32_t last = walk->rank - 1;
@@ -104,8 +102,8 @@ static void turn(
         .columns = walk->dims[last],
         .row_stride = out_strides[turned],
         .column_stride = walk->strides[0][last],
-        .row_tiles = ceil_div(walk->dims[turned], side),
-        .column_tiles = ceil_div(walk->dims[last], side),
+        .row_tiles = berth_cuda_ceil_div(walk->dims[turned], side),
+        .column_tiles = berth_cuda_ceil_div(walk->dims[last], side),
         .item_bytes = (uint32_t)item_bytes,
     };
     for (int32_t d = 0; d < last; ++d)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of the ops whose kernels are in cuda_product*.cu.
+#include "base/dtype.h"
 #include "base/op_params.h"
 #include "device/cuda/cuda_launch.h"
 
@@ -43,16 +44,6 @@ static const product_kernels kernels_of[BERTH_DTYPE_COUNT] = {
     [BERTH_Q6_K] = PRODUCT_KERNELS(q6_k),
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
-static int64_t element_bytes(berth_dtype dtype) {
-    return (int64_t)berth_dtype_query_info(dtype)->block_bytes;
-}
-
-static bool is_float(berth_dtype dtype) {
-    return berth_dtype_query_info(dtype)->kind == BERTH_DTYPE_KIND_F;
-}
-
 // --- Forms of operands ---------------------------------------------------------------------------
 
 /// True if `base`, and what is any number of `stride`s from it, is aligned to `bytes`.
@@ -79,7 +70,7 @@ static bool rows_are_side_by_side(const berth_cuda_walk* walk) {
 }
 
 static int32_t form_of_a(const berth_cuda_product_args* args) {
-    const int64_t bytes = element_bytes((berth_dtype)args->dtype);
+    const int64_t bytes = berth_dtype_bytes((berth_dtype)args->dtype);
     if (!address_is(args->a, VECTOR_BYTES) || !walk_keeps(&args->walk, 0, bytes, VECTOR_BYTES))
         return BERTH_CUDA_FORM_SINGLE;
     if (args->a_step == 1 && walk_keeps(&args->row_walk, 0, bytes, VECTOR_BYTES))
@@ -98,7 +89,7 @@ static bool b_is_aligned(const berth_cuda_product_args* args,
 }
 
 static int32_t form_of_b(const berth_cuda_product_args* args, berth_dtype dtype) {
-    const int64_t bytes = element_bytes(dtype);
+    const int64_t bytes = berth_dtype_bytes(dtype);
     if (args->b_step == 1 && b_is_aligned(args, args->b_column, bytes, VECTOR_BYTES))
         return BERTH_CUDA_FORM_ALONG;
     if (args->b_column == 1 && b_is_aligned(args, args->b_step, bytes, VECTOR_BYTES))
@@ -112,8 +103,8 @@ static void run_groups(berth_cuda_kernel kernel,
                        int64_t group_rows,
                        int64_t group_columns,
                        const berth_cuda_product_args* args) {
-    const uint64_t row_groups = (uint64_t)ceil_div(args->rows, group_rows);
-    const uint64_t column_groups = (uint64_t)ceil_div(args->columns, group_columns);
+    const uint64_t row_groups = (uint64_t)berth_cuda_ceil_div(args->rows, group_rows);
+    const uint64_t column_groups = (uint64_t)berth_cuda_ceil_div(args->columns, group_columns);
     const uint64_t items = row_groups * column_groups * (uint64_t)args->batches;
     berth_cuda_run(kernel, items < MOST_BLOCKS ? items : MOST_BLOCKS, THREADS, args);
 }
@@ -126,8 +117,8 @@ static berth_cuda_kernel across_kernel(berth_dtype dtype) {
 
 /// True if threads may read b's columns four bytes at a time.
 static bool suits_across(const berth_cuda_product_args* args, berth_dtype dtype) {
-    const int64_t bytes = element_bytes(dtype);
-    return is_float(dtype) && args->b_column == 1 && args->columns % (4 / bytes) == 0 &&
+    const int64_t bytes = berth_dtype_bytes(dtype);
+    return berth_dtype_is_float(dtype) && args->b_column == 1 && args->columns % (4 / bytes) == 0 &&
            b_is_aligned(args, args->b_step, bytes, 4);
 }
 
@@ -143,7 +134,7 @@ static void run_product(berth_cuda_product_args* args, berth_dtype b_dtype) {
         else
             run_groups(kernels->few, FEW_GROUP, FEW_COLUMNS, args);
     } else if (args->rows <= FEW_ROWS && suits_across(args, b_dtype)) {
-        const int64_t columns = 32 * (4 / element_bytes(b_dtype));
+        const int64_t columns = 32 * (4 / berth_dtype_bytes(b_dtype));
         run_groups(across_kernel(b_dtype), FEW_GROUP, columns, args);
     } else {
         run_groups(kernels->tile, TILE_ROWS, TILE_COLUMNS, args);
@@ -152,7 +143,7 @@ static void run_product(berth_cuda_product_args* args, berth_dtype b_dtype) {
 
 static void run_integers(const berth_cuda_product_args* args) {
     if (args->rows == 0 || args->columns == 0 || args->batches == 0) return;
-    const int64_t bytes = element_bytes((berth_dtype)args->dtype);
+    const int64_t bytes = berth_dtype_bytes((berth_dtype)args->dtype);
     const berth_cuda_kernel kernel = bytes == 1   ? BERTH_CUDA_KERNEL_product_integers_8
                                      : bytes == 4 ? BERTH_CUDA_KERNEL_product_integers_32
                                                   : BERTH_CUDA_KERNEL_product_integers_64;
@@ -290,7 +281,7 @@ static void describe_matmul(const berth_op_call* call, berth_cuda_product_args* 
 static void launch_matmul(const berth_op_call* call) {
     berth_cuda_product_args args;
     describe_matmul(call, &args);
-    if (!is_float(call->inputs[0].dtype)) {
+    if (!berth_dtype_is_float(call->inputs[0].dtype)) {
         run_integers(&args);
         return;
     }
@@ -299,8 +290,8 @@ static void launch_matmul(const berth_op_call* call) {
     run_product(&args, call->inputs[0].dtype);
 }
 
-static uint64_t matmul_scratch(const berth_op_call* call) {
-    if (!is_float(call->inputs[0].dtype)) return 0;
+static uint64_t scratch_matmul(const berth_op_call* call) {
+    if (!berth_dtype_is_float(call->inputs[0].dtype)) return 0;
     berth_cuda_product_args args;
     describe_matmul(call, &args);
     return library_bytes(call, &args);
@@ -340,7 +331,7 @@ static void launch_linear(const berth_op_call* call) {
     if (!try_library(call, &args, call->inputs[1].dtype)) run_product(&args, call->inputs[1].dtype);
 }
 
-static uint64_t linear_scratch(const berth_op_call* call) {
+static uint64_t scratch_linear(const berth_op_call* call) {
     if (call->inputs[0].dtype != call->inputs[1].dtype) return 0;
     berth_cuda_product_args args;
     describe_linear(call, &args);
@@ -349,7 +340,7 @@ static uint64_t linear_scratch(const berth_op_call* call) {
 
 void berth_cuda_fill_matrix(berth_cuda_table* table) {
     table->kernels[BERTH_OP_MATMUL] = launch_matmul;
-    table->scratch[BERTH_OP_MATMUL] = matmul_scratch;
+    table->scratch[BERTH_OP_MATMUL] = scratch_matmul;
     table->kernels[BERTH_OP_LINEAR] = launch_linear;
-    table->scratch[BERTH_OP_LINEAR] = linear_scratch;
+    table->scratch[BERTH_OP_LINEAR] = scratch_linear;
 }

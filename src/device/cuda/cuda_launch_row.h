@@ -5,7 +5,7 @@
 
 #include "device/cuda/cuda_launch.h"
 
-static inline int64_t berth_cuda_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t berth_cuda_magnitude(int64_t value) { return value < 0 ? -value : value; }
 
 /// The least power of two >= `value`.
 static inline int64_t berth_cuda_power_of_two(int64_t value) {

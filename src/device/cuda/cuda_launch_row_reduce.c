@@ -4,6 +4,7 @@
 // How an output's elements are cut (lanes, chunks) follows from their number and type alone: bits
 // depend on it. Who folds what (the mode, the threads of a column) follows from strides and from
 // the number of outputs.
+#include "base/checked.h"
 #include "base/dims.h"
 #include "base/dtype.h"
 #include "base/op_params.h"
@@ -18,8 +19,6 @@
 /// The most bytes that a chunk of elements folds to.
 #define FOLD_BYTES 16
 
-static int64_t magnitude(int64_t value) { return value < 0 ? -value : value; }
-
 static int64_t vector_of(berth_dtype dtype) { return 16 / (int64_t)berth_dtype_bytes(dtype); }
 
 /// Lanes and chunks of outputs of args->size elements.
@@ -33,7 +32,7 @@ static void cut(berth_cuda_reduce_args* args, berth_dtype dtype) {
 
 /// The distance of neighbours in the last dimension of a walk; `none` if it has no dimension.
 static int64_t last_step(const berth_cuda_walk* walk, int64_t none) {
-    return walk->rank > 0 ? magnitude(walk->strides[0][walk->rank - 1]) : none;
+    return walk->rank > 0 ? berth_cuda_magnitude(walk->strides[0][walk->rank - 1]) : none;
 }
 
 /// True if neighbouring threads should take neighbouring outputs: those lie closer together than
@@ -117,8 +116,7 @@ uint64_t berth_cuda_reduce_scratch(const berth_view* x, uint32_t mask) {
     berth_cuda_reduce_args args;
     describe(x, mask, &args);
     if (args.chunks == 1) return 0;
-    const uint64_t bytes = (uint64_t)(args.outputs * args.chunks) * FOLD_BYTES;
-    return (bytes + 63) / 64 * 64;
+    return berth_round_up((uint64_t)(args.outputs * args.chunks) * FOLD_BYTES, 64);
 }
 
 // --- The ops ------------------------------------------------------------------------------------

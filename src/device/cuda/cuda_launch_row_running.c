@@ -38,15 +38,14 @@ static uint64_t scratch_cumsum(const berth_op_call* call) {
     return (uint64_t)(args.outputs * args.chunks) * SUM_BYTES;
 }
 
-static int64_t magnitude(int64_t value) { return value < 0 ? -value : value; }
-
 /// True if threads should take a column each: neighbouring columns lie closer together than a
 /// column's elements, or columns are short.
 static bool is_by_columns(const berth_cuda_running_args* args) {
     if (args->size <= 2 * BERTH_CUDA_RUNNING_ITEMS) return true;
     const berth_cuda_walk* kept = &args->kept;
     return kept->rank > 0 && kept->dims[kept->rank - 1] >= 16 &&
-           magnitude(kept->strides[0][kept->rank - 1]) < magnitude(args->stride);
+           berth_cuda_magnitude(kept->strides[0][kept->rank - 1]) <
+               berth_cuda_magnitude(args->stride);
 }
 
 static bool is_aligned_by(int64_t elements, berth_dtype dtype) {

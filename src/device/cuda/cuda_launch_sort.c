@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of the ops whose kernels are in cuda_sort.cu, cuda_sort_select.cu and
 // cuda_sort_unique.cu.
+#include "base/checked.h"
 #include "base/dtype.h"
 #include "base/op_params.h"
 #include "device/cuda/cuda_launch.h"
@@ -86,18 +87,18 @@ static void run_tiles(const berth_cuda_sort_rows* rows, uint64_t* records) {
     berth_cuda_tiles_args args = {.rows = *rows, .records = records, .tile = tile_of(rows)};
     while (args.tile > 64 && args.tile / 2 >= rows->length)
         args.tile /= 2;
-    const int64_t tiles = (rows->length + args.tile - 1) / args.tile;
+    const int64_t tiles = berth_cuda_ceil_div(rows->length, args.tile);
     const uint32_t threads = args.tile / 2 < TILE_THREADS ? (uint32_t)args.tile / 2 : TILE_THREADS;
     berth_cuda_run(
         BERTH_CUDA_KERNEL_sort_tiles, at_most_blocks(rows->count * tiles), threads, &args);
 }
 
-/// Sorts rows by way of `records` and `spare`, each with room for all of theirs. Returns where they
-/// are in the end, or NULL if they have gone `to_outputs`.
-static uint64_t* run_passes(const berth_cuda_sort_rows* rows,
-                            uint64_t* records,
-                            uint64_t* spare,
-                            bool to_outputs) {
+/// Sorts rows by way of `records` and `spare`, each with room for all of theirs: `to_outputs`, or
+/// to one of the two, which place_of_sorted() names.
+static void run_passes(const berth_cuda_sort_rows* rows,
+                       uint64_t* records,
+                       uint64_t* spare,
+                       bool to_outputs) {
     int64_t width = tile_of(rows);
     const bool is_one_tile = rows->length <= width;
     run_tiles(rows, is_one_tile && to_outputs ? NULL : records);
@@ -116,7 +117,6 @@ static uint64_t* run_passes(const berth_cuda_sort_rows* rows,
         spare = records;
         records = args.target;
     }
-    return to_outputs ? NULL : records;
 }
 
 static void run_sort(const berth_cuda_sort_rows* all, void* scratch) {
@@ -180,14 +180,11 @@ static void launch_argsort(const berth_op_call* call) {
 
 // --- Counting -----------------------------------------------------------------------------------
 
-static int64_t chunks_of(int64_t count) {
-    return count / BERTH_CUDA_CHUNK + (count % BERTH_CUDA_CHUNK != 0);
-}
+static int64_t chunks_of(int64_t count) { return berth_cuda_ceil_div(count, BERTH_CUDA_CHUNK); }
 
 /// Bytes of a workspace that begins with a total and the counts of chunks.
 static uint64_t counts_bytes(int64_t count) {
-    const uint64_t bytes = HEAD_BYTES + 8 * (uint64_t)chunks_of(count);
-    return (bytes + HEAD_BYTES - 1) / HEAD_BYTES * HEAD_BYTES;
+    return berth_round_up(HEAD_BYTES + 8 * (uint64_t)chunks_of(count), HEAD_BYTES);
 }
 
 static int64_t* counts_in(void* scratch) { return (int64_t*)scratch + HEAD_BYTES / 8; }
@@ -209,12 +206,6 @@ static void run_scan(void* scratch, int64_t chunks) {
 static uint64_t truth_mask(berth_dtype dtype) {
     if (dtype == BERTH_F32) return UINT64_C(0x7fffffff);
     return berth_dtype_is_half(dtype) ? UINT64_C(0x7fff) : UINT64_MAX;
-}
-
-/// The stride that `view` has in dimension `d` of a shape of `rank` to which it broadcasts.
-static int64_t stride_of(const berth_view* view, int32_t rank, int32_t d) {
-    const int32_t own = d - (rank - view->rank);
-    return own < 0 || view->dims[own] == 1 ? 0 : view->strides[own];
 }
 
 /// The shape that two views are broadcast to; its strides are of no use.
@@ -240,7 +231,8 @@ static berth_cuda_select_args make_select(const berth_op_call* call,
     };
     for (int32_t d = 0; d < shape->rank; ++d) {
         const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {
-            stride_of(flags, shape->rank, d), x != NULL ? stride_of(x, shape->rank, d) : 0};
+            berth_cuda_broadcast_stride(flags, shape->rank, d),
+            x != NULL ? berth_cuda_broadcast_stride(x, shape->rank, d) : 0};
         berth_cuda_path_append(&args.path, shape->dims[d], strides);
         if (shape->dims[d] > 0) args.dims[d] = berth_cuda_divisor_make(shape->dims[d]);
     }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes walks of views.
 #include "device/cuda/cuda_walk.h"
 
-/// The stride that `operand` has in dimension `d` of a shape of `rank` to which it broadcasts.
-static int64_t stride_of(const berth_view* operand, int32_t rank, int32_t d) {
-    const int32_t own = d - (rank - operand->rank);
-    return own < 0 || operand->dims[own] == 1 ? 0 : operand->strides[own];
-}
+#include "device/cuda/cuda_launch.h"
 
 /// True if dimension `size` with `strides` continues the walk's last one for every operand.
 static bool joins(const berth_cuda_walk* walk,
@@ -29,7 +26,7 @@ void berth_cuda_walk_make(const berth_view* shape,
         if (size == 1) continue;
         int64_t strides[BERTH_CUDA_WALK_OPERANDS];
         for (uint32_t i = 0; i < operand_count; ++i)
-            strides[i] = stride_of(operands[i], shape->rank, d);
+            strides[i] = berth_cuda_broadcast_stride(operands[i], shape->rank, d);
         if (joins(out_walk, operand_count, size, strides))
             out_walk->dims[out_walk->rank - 1] *= size;
         else
