@@ -310,8 +310,9 @@ cu_result cuMemMap(
     STANDIN_BEGIN(mem_map);
     const reservation* range = find_reservation(address, size);
     allocation* of = *find_allocation(handle);
-    STANDIN_REFUSE_UNLESS(range != NULL && of != NULL && size > 0 && is_aligned(size) &&
-                              is_aligned(address) && offset == 0 && size == of->size && flags == 0,
+    STANDIN_REFUSE_UNLESS(range != NULL && of != NULL && !of->is_released && size > 0 &&
+                              is_aligned(size) && is_aligned(address) && offset == 0 &&
+                              size == of->size && flags == 0,
                           CU_ERROR_INVALID_VALUE);
     STANDIN_REFUSE_UNLESS(is_free(range, address, size), CU_ERROR_INVALID_VALUE);
     mapping* made = calloc(1, sizeof *made);
