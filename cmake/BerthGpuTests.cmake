@@ -31,6 +31,15 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT BERTH_SANITIZE)
   set_target_properties(berth_cuda_counted PROPERTIES OUTPUT_NAME cuda_counted)
 endif()
 
+# What bench-gpu loads, for who builds that alone.
+set(berth_gpu_loaded ${berth_gpu_counted})
+if(TARGET berth_cuda)
+  list(APPEND berth_gpu_loaded berth_cuda)
+endif()
+if(berth_gpu_loaded)
+  add_dependencies(bench-gpu ${berth_gpu_loaded})
+endif()
+
 # What ./dev gpu-bundle needs of the build, but for the module itself.
 add_custom_target(gpu-bundle-programs)
 add_dependencies(

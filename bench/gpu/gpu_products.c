@@ -172,8 +172,10 @@ static void run_shape(gpu_bench* b, const layer* shape, const blas* alone) {
     open_layer(&layers[LIBRARY], shape, "0", &runtimes[LIBRARY]);
     double ns[WAYS][ROUNDS];
     const int rounds = b->is_quick ? 1 : ROUNDS;
+    // without a library the second way is the first again: only a quick run, for tests, goes it
+    const int count = alone != NULL ? WAYS : b->is_quick ? ALONE : LIBRARY;
     for (int round = -1; round < rounds; ++round)
-        for (int way = 0; way < (alone != NULL ? WAYS : ALONE); ++way) {
+        for (int way = 0; way < count; ++way) {
             const blas* with = way == ALONE ? alone : NULL;
             layer* l = &layers[way == OWN ? OWN : LIBRARY];
             const double once = time_layer(l, with, &b->driver, 1);
@@ -181,7 +183,7 @@ static void run_shape(gpu_bench* b, const layer* shape, const blas* alone) {
             if (round >= 0) ns[way][round] = time_layer(l, with, &b->driver, calls);
         }
     double medians[WAYS] = {0};
-    for (int way = 0; way < (alone != NULL ? WAYS : ALONE); ++way) {
+    for (int way = 0; way < count; ++way) {
         medians[way] = bench_median(ns[way], rounds);
         report(b, shape, ways[way], medians[way]);
     }
