@@ -10,8 +10,16 @@
 #   memcheck     some of it under compute-sanitizer
 #   bench        bench-gpu: allocation, shapes that vary, bandwidth, products, launches
 # Full outputs and numbers go to $OUT, else to results/ beside this file.
+# The exit status is 0 unless a row of the table, printed last, says FAILED: skipped is not failed.
 # BERTH_CUDA_MODULE and BERTH_CUDA_DRIVER may name others than lib/libberth_cuda.so and libcuda.so.1.
 set -u
+case ${1:-} in
+-h | --help)
+    sed -n '3,/^set -u/{ /^#/s/^# \{0,1\}//p; }' "$0"
+    exit 0
+    ;;
+esac
+
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-$here/results}
 mkdir -p "$out" || exit 1
@@ -82,7 +90,7 @@ part() { # NAME SECONDS COMMAND...
     log="$out/$(printf '%s' "$name" | tr ' ' '_').txt"
     limited "$seconds" "$log" "$@"
     case $? in
-    0) note "$name" passed "$(remark "$log" '^(goal|f32|q8_0|PASSED)')" ;;
+    0) note "$name" passed "$(remark "$log" '^(goal|f32|q8_0)|\[  PASSED')" ;;
     77) note "$name" skipped "$(remark "$log" '^skipped' | sed 's/^skipped: //')" ;;
     124 | 137) note "$name" FAILED "stopped after $seconds s" ;;
     *)  if grep -q 'no CUDA device' "$log"; then
