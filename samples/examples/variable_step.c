@@ -23,7 +23,7 @@ int main(void) {
     const berth_runtime_options options = {.struct_size = sizeof options};
     berth_runtime* runtime = NULL;
     berth_context* ctx = NULL;
-    if (berth_runtime_create(&options, &runtime) != BERTH_OK) return 1;
+    if (berth_runtime_create(&options, &runtime) != BERTH_OK) return puts(berth_last_error()), 1;
     if (berth_context_create(runtime, &ctx) != BERTH_OK) return 1;
     berth_tensor* w = berth_full(ctx, 1.0 / 256.0, BERTH_F32, BERTH_SHAPE(256, 256));
     int right = 0;
