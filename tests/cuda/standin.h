@@ -55,7 +55,8 @@ typedef struct standin_control {
     void (*reset)(const standin_settings* settings);
     void (*get_settings)(standin_settings* out_settings);
     /// The nth (from 1, counted from now) call of `symbol` (NULL: of any function) returns `result`
-    /// and does nothing; 0: none.
+    /// and does nothing; 0: none. After an illegal address, a failed launch or the like nothing
+    /// runs until the reset, and every call about work fails.
     void (*fail)(const char* symbol, uint64_t nth, int result);
     /// The nth kernel that runs from now on crashes: it computes nothing, and from then on every
     /// call returns CUDA_ERROR_ILLEGAL_ADDRESS.

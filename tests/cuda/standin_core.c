@@ -25,6 +25,7 @@ static struct {
     cu_result result;
 } faults[STANDIN_CALL_COUNT + 1]; // the last: of any function
 static cu_result sticky;
+static bool is_dead; // an ordered fault was one after which a device runs nothing more
 static uint64_t violations;
 static char first_violation[256];
 static uint64_t random_state;
@@ -88,6 +89,19 @@ static bool is_bookkeeping(standin_call call) {
            call == STANDIN_CALL_ctx_pop || call == STANDIN_CALL_primary_ctx_release;
 }
 
+/// Calls that work is given by, or asked after.
+static bool is_about_work(standin_call call) {
+    return (call >= STANDIN_CALL_memcpy_to_device && call <= STANDIN_CALL_memcpy_on_device) ||
+           call == STANDIN_CALL_launch_kernel || call == STANDIN_CALL_stream_synchronize ||
+           call == STANDIN_CALL_stream_wait_event || call == STANDIN_CALL_event_record ||
+           call == STANDIN_CALL_event_query || call == STANDIN_CALL_event_synchronize;
+}
+
+static bool is_fatal(cu_result result) {
+    return result >= CU_ERROR_ILLEGAL_ADDRESS && result <= CU_ERROR_LAUNCH_FAILED &&
+           result != CU_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+
 static bool is_due(size_t which, cu_result* out_result) {
     if (faults[which].in == 0 || --faults[which].in > 0) return false;
     *out_result = faults[which].result;
@@ -100,7 +114,11 @@ cu_result standin_begin(standin_call call) {
     cu_result result = CU_SUCCESS;
     const bool is_own = is_due(call, &result);
     const bool is_any = is_due(STANDIN_CALL_COUNT, &result);
-    if (is_own || is_any) return result;
+    if (is_own || is_any) {
+        is_dead = is_dead || (is_fatal(result) && !is_always_answered(call));
+        return result;
+    }
+    if (is_dead && is_about_work(call)) return CU_ERROR_ILLEGAL_ADDRESS;
     if (!is_always_answered(call) && user != getpid()) return CU_ERROR_NOT_INITIALIZED;
     if (sticky != CU_SUCCESS && !is_bookkeeping(call)) return sticky;
     if (!is_always_answered(call)) standin_streams_progress();
@@ -130,6 +148,8 @@ void standin_stick(cu_result result) {
 
 cu_result standin_sticky(void) { return sticky; }
 
+bool standin_is_dead(void) { return is_dead; }
+
 uint64_t standin_draw(void) {
     uint64_t mixed = (random_state += 0x9e3779b97f4a7c15u);
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -154,6 +174,7 @@ static void reset(const standin_settings* settings) {
     memset(faults, 0, sizeof faults);
     standin_crash_kernel(0);
     sticky = CU_SUCCESS;
+    is_dead = false;
     violations = 0;
     random_state = options.seed;
     standin_memory_apply_hiding();

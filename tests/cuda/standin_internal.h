@@ -39,6 +39,7 @@ bool standin_has_context(void); ///< the calling thread has a current context
 void standin_violate(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void standin_stick(cu_result result); ///< every later call returns it
 cu_result standin_sticky(void);       ///< what sticks, or CU_SUCCESS
+bool standin_is_dead(void);           ///< kernels and copies do nothing any more
 uint64_t standin_draw(void);          ///< the next number of the seed
 
 // Memory.

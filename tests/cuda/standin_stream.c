@@ -98,8 +98,8 @@ static void run_one(stream* from) {
     work* item = from->first;
     from->first = item->next;
     if (from->first == NULL) from->end = &from->first;
-    if (item->kind == WORK_COPY) run_copy(&item->copied);
-    if (item->kind == WORK_KERNEL) run_kernel(item);
+    if (item->kind == WORK_COPY && !standin_is_dead()) run_copy(&item->copied);
+    if (item->kind == WORK_KERNEL && !standin_is_dead()) run_kernel(item);
     if (item->kind == WORK_RECORD && item->of->reached < item->mark) item->of->reached = item->mark;
     if (item->of != NULL) {
         item->of->users--;
