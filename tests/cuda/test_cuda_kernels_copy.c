@@ -127,7 +127,8 @@ static void quantised_blocks_are_copied_whole(void** state) {
     for (int dtype = BERTH_Q4_0; dtype < BERTH_DTYPE_COUNT; ++dtype) {
         for (int64_t gap = 0; gap < 3; ++gap) {
             for (int64_t blocks = 1; blocks < 4; ++blocks) {
-                const int64_t width = blocks * berth_dtype_query_info(dtype)->block_values;
+                const int64_t width =
+                    blocks * berth_dtype_query_info((berth_dtype)dtype)->block_values;
                 kit_tensor x = kit_quantised_rows((berth_dtype)dtype, 5, width, gap);
                 berth_op_call call = {.input_count = 1, .output_count = 1, .inputs = {x.view}};
                 const size_t bytes = (size_t)(5 * blocks) * kit_bytes((berth_dtype)dtype);
