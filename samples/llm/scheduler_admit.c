@@ -37,6 +37,13 @@ int64_t llm_scheduler_room_blocks(const llm_scheduler* s) {
     return blocks < most ? blocks : most;
 }
 
+int64_t llm_scheduler_count_growing(const llm_scheduler* s) {
+    int64_t count = 0;
+    for (size_t i = 0; i < s->running.count; i++)
+        count += s->running.items[i]->has_started;
+    return count;
+}
+
 // Taking up.
 
 /// Begins the request's sequence with what the cache has of its tokens.
@@ -154,9 +161,9 @@ static void bring_back_one(llm_scheduler* s, llm_task* r) {
 void llm_scheduler_bring_back(llm_scheduler* s) {
     for (size_t tried = s->parked.count; tried > 0 && s->parked.count > 0; tried--) {
         llm_task* r = s->parked.items[0];
-        // room for all that it may come to need, for a block of each that runs, and for more each
+        // room for all that it may come to need, for a block of each that grows, and for more each
         // time that it was parked, so that this ends
-        int64_t needed = r->need_blocks + (int64_t)s->running.count;
+        int64_t needed = r->need_blocks + llm_scheduler_count_growing(s);
         if (!s->options.parks_always) needed += r->end.parks;
         if (s->running.count > 0 && needed > llm_scheduler_room_blocks(s)) return;
         bring_back_one(s, r);

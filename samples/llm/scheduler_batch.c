@@ -178,11 +178,12 @@ static int64_t largest_piece(
     return low;
 }
 
-/// Whether a request may begin: with room for its whole prompt, and a block of each that runs.
+/// Whether a request may begin: with room for its whole prompt, and a block of it and of each that
+/// has begun.
 static bool may_begin(const llm_scheduler* s, const llm_batch_plan* plan, const llm_task* r) {
     if (s->running.count == 1) return true;
-    int64_t growth = growth_of(s, r, llm_task_pending(r));
-    return plan->growth + growth + (int64_t)s->running.count <= llm_scheduler_room_blocks(s);
+    int64_t growth = growth_of(s, r, llm_task_pending(r)) + 1;
+    return plan->growth + growth + llm_scheduler_count_growing(s) <= llm_scheduler_room_blocks(s);
 }
 
 /// Whether the request has to wait for room to begin.

@@ -192,6 +192,9 @@ void llm_task_list_remove(llm_task_list* list, const llm_task* r);
 void llm_scheduler_query_room(llm_scheduler* s);
 /// Blocks that could be had, those of evicted ones included, beside a step as they were of late.
 int64_t llm_scheduler_room_blocks(const llm_scheduler* s);
+/// Running requests that have begun: each may need one more block. Those that wait for room to
+/// begin hold nothing that grows.
+int64_t llm_scheduler_count_growing(const llm_scheduler* s);
 
 /// Brings parked requests back for which there is room, the oldest first.
 void llm_scheduler_bring_back(llm_scheduler* s);

@@ -504,6 +504,31 @@ static void who_waits_for_room_takes_no_tokens_of_steps(void** state) {
     random_file_close(&file);
 }
 
+static void who_waits_for_room_keeps_none_from_others(void** state) {
+    (void)state;
+    enum { MANY = 10 };
+    llm_random_spec spec = wide_spec();
+    random_file file = random_file_open(&spec);
+    visit first, waiting[MANY], light;
+    fair_server f;
+    fair_open_with(&f, file.gguf, &(server_options){.kv_bytes = WIDE_KV_BYTES});
+    ask(&f, &first, 100, 300, 60); // 19 of 32 blocks
+    for (int i = 0; i < 3; i++)
+        server_step(&f.server);
+    for (uint32_t i = 0; i < MANY; i++)
+        ask(&f, &waiting[i], 200 + i, 220, 2); // 14
+    server_step(&f.server);
+    assert_int_equal(f.server.scheduler->running.count, 1 + MANY);
+    ask(&f, &light, LIGHT, 60, 2); // 4, beside which a block for each of those would not be free
+    server_step(&f.server);
+    assert_int_equal(light.count, 1);
+    server_run(&f.server);
+    assert_answered_all(waiting, MANY);
+    assert_answered_all(&first, 1);
+    server_close(&f.server);
+    random_file_close(&file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_flood_holds_back_no_first_token_of_another),
@@ -521,6 +546,7 @@ int main(void) {
         cmocka_unit_test(tenants_without_requests_are_forgotten_in_time),
         cmocka_unit_test(who_waits_for_room_holds_up_nobody_that_was_served_less),
         cmocka_unit_test(who_waits_for_room_takes_no_tokens_of_steps),
+        cmocka_unit_test(who_waits_for_room_keeps_none_from_others),
     };
     return cmocka_run_group_tests(tests, open_tiny, close_tiny);
 }
