@@ -140,6 +140,7 @@ static void print_steps(FILE* out, const llm_replay_report* report) {
     print_line(out, "made smaller for room", llm_cell_count(s->shrunk_steps));
     print_line(out, "parked to host memory", llm_cell_count(s->parks_host));
     print_line(out, "parked by dropping", llm_cell_count(s->parks_drop));
+    print_line(out, "  of both for another tenant", llm_cell_count(s->parks_share));
     print_line(out, "tokens computed again", llm_cell_count(s->recomputed_tokens));
     print_line(out, "placed by plans, of bytes", percent(llm_replay_coverage(report)));
     print_line(out, "hits of plans, of steps", percent(plan_hits(report)));

@@ -170,6 +170,7 @@ static void end_taken(llm_scheduler* s,
                       berth_status status,
                       const char* text) {
     llm_task_list_remove(list, r);
+    if (list == &s->parked) r->tenant->parked--;
     llm_tenants_leave(s, r);
     finish(s, r, reason, status, text);
 }

@@ -4,18 +4,20 @@
 // Continuous batching: every step takes one token of each request that is answering, oldest first,
 // and fills what is left of its budget with pieces of prompts. A step is as large as what Berth
 // says fits beside the keys and values that it adds. When room is short requests wait in the queue,
-// then cached blocks are evicted, then the youngest request is parked; the oldest one always goes
-// on. A request is older than those that were taken up after it.
+// then cached blocks are evicted, then the youngest request is parked; the oldest of those that run
+// always goes on. A request is older than those that were taken up after it.
 //
-// Tenants are served fairly: what waits is taken up for the tenant that was served the fewest
-// tokens, first come first served within each, and a step's tokens for prompts are divided among
-// the tenants that have some. So the first token of a short prompt does not wait for the long
-// prompts of others, nor for how many of them there are.
+// Tenants are served fairly: what waits is taken up, and what is parked brought back, for the
+// tenant that was served the fewest tokens, first come first served within each, and a step's
+// tokens for prompts are divided among the tenants that have some. Blocks are shared fairly: the
+// youngest request is one of a tenant that holds more than its share of them, and such a tenant
+// gives way to one that was served less (scheduler_share.c). So the first token of a short prompt
+// does not wait for the long prompts and answers of others, nor for how many of them there are.
 //
 //   SC1: a request that was taken ends once: on_end is called exactly once, with one reason.
-//   SC2: every parked request is younger than every running one.
+//   SC2: of one tenant's requests every parked one is younger than every running one.
 //   SC3: a request that is parked again has been in a step since it was last brought back, unless
-//        the oldest could not have gone on.
+//        it has not begun, or the oldest could not have gone on.
 //   SC4: the tokens of a request do not depend on the others, on parking or on reuse.
 #ifndef BERTH_SAMPLES_LLM_SCHEDULER_H
 #define BERTH_SAMPLES_LLM_SCHEDULER_H
@@ -161,6 +163,7 @@ typedef struct llm_scheduler_options {
     X(recomputed_tokens,  "of them, computed before")                                              \
     X(parks_host,         "requests parked to host memory")                                        \
     X(parks_drop,         "requests parked by dropping")                                           \
+    X(parks_share,        "of these two, so that another tenant had its share")                    \
     X(resumes,            "parked requests brought back")                                          \
     X(steps,              "steps that ran")                                                        \
     X(decode_steps,       "of them, with one token of each request")                               \

@@ -37,11 +37,16 @@ int64_t llm_scheduler_room_blocks(const llm_scheduler* s) {
     return blocks < most ? blocks : most;
 }
 
-int64_t llm_scheduler_count_growing(const llm_scheduler* s) {
-    int64_t count = 0;
-    for (size_t i = 0; i < s->running.count; i++)
-        count += s->running.items[i]->has_started;
-    return count;
+int64_t llm_scheduler_count_growing(const llm_scheduler* s, const llm_tenant* t) {
+    int64_t blocks = 0;
+    for (size_t i = 0; i < s->running.count; i++) {
+        const llm_task* r = s->running.items[i];
+        if (!r->has_started) continue;
+        const int64_t all = llm_scheduler_blocks_of(s, r->count);
+        const int64_t growth = all - llm_scheduler_blocks_of(s, r->fed);
+        blocks += r->tenant != t && growth > 1 ? growth : 1;
+    }
+    return blocks;
 }
 
 // Taking up.
@@ -72,9 +77,19 @@ static int64_t count_pending(const llm_scheduler* s) {
     return tokens;
 }
 
+/// Counts for parked requests that another one is taken up, where no other one of their tenant
+/// runs.
+static void pass_parked(llm_scheduler* s) {
+    for (size_t i = 0; i < s->parked.count; i++) {
+        llm_task* r = s->parked.items[i];
+        if (r->tenant->parked == r->tenant->running) r->passed++;
+    }
+}
+
 /// Takes one request up. Its prompt's tokens are looked up now and not before, when others may have
 /// computed them.
 static void take_up_one(llm_scheduler* s, llm_task* r) {
+    pass_parked(s);
     llm_tenants_take(s, r);
     berth_status status = open_sequence(s, r, &r->end.cached_tokens);
     r->end.admit_ns = s->options.now(s->options.user);
@@ -87,39 +102,27 @@ static void take_up_one(llm_scheduler* s, llm_task* r) {
     llm_scheduler_query_room(s); // blocks that were cached may be held now
 }
 
-/// The request to be taken up next; NULL if none is to be. One that finds the next step full may
-/// still come if its tenant has no prompt in it, as steps divide their tokens among tenants, while
-/// each gets a piece that is worth it.
-static llm_task* find_next(llm_scheduler* s) {
-    const size_t tenants = llm_tenants_count_wanted(s, true);
-    const bool is_full = count_pending(s) >= s->options.step_tokens;
+/// Who of those that wait may be taken up, wanted tokens being counted for so many tenants. One
+/// that finds the next step full may still come if its tenant has no prompt in it, as steps divide
+/// their tokens among tenants, while each gets a piece that is worth it.
+static llm_taking find_taking(const llm_scheduler* s, size_t tenants) {
+    if (count_pending(s) < s->options.step_tokens) return LLM_TAKE_ALL;
     const size_t most = (size_t)(s->options.step_tokens / LLM_LEAST_PIECE);
-    return is_full && tenants >= most ? NULL : llm_tenants_next(s, is_full);
+    return tenants < most ? LLM_TAKE_NEWCOMERS : LLM_TAKE_NONE;
 }
 
-void llm_scheduler_take_up(llm_scheduler* s) {
-    // each one that is taken up has a token to compute or ends, so this ends
-    while (s->queued > 0 && s->parked.count == 0 &&
-           (int64_t)s->running.count < s->options.max_running) {
-        llm_task* r = find_next(s);
-        if (r == NULL) return;
-        take_up_one(s, r);
-    }
+/// The request to be brought back or taken up next; NULL if none is to be.
+static llm_task* find_next(llm_scheduler* s) {
+    const int64_t taken = (int64_t)(s->running.count + s->parked.count);
+    const bool has_place = s->queued > 0 && taken < s->options.max_running;
+    if (!has_place && s->parked.count == 0) return NULL;
+    const size_t tenants = llm_tenants_count_wanted(s, true);
+    return llm_tenants_next(s, has_place ? find_taking(s, tenants) : LLM_TAKE_NONE);
 }
 
 // Parking.
 
-/// The youngest request if it may be parked; NULL if not. Never another one: those that are parked
-/// are the youngest (SC2).
-static llm_task* find_youngest(const llm_scheduler* s, bool gently) {
-    if (s->running.count < 2) return NULL;
-    llm_task* r = s->running.items[s->running.count - 1];
-    return r->has_advanced || !gently ? r : NULL;
-}
-
-bool llm_scheduler_park_youngest(llm_scheduler* s, bool gently) {
-    llm_task* r = find_youngest(s, gently);
-    if (r == NULL) return false;
+bool llm_scheduler_park(llm_scheduler* s, llm_task* r) {
     berth_kv_parked parked;
     berth_status status = berth_kv_sequence_park(r->sequence, s->options.parking, &parked);
     // a copy may have no room where dropping needs none
@@ -131,8 +134,10 @@ bool llm_scheduler_park_youngest(llm_scheduler* s, bool gently) {
     else
         s->stats.parks_drop++;
     r->end.parks++;
+    r->tenant->parked++;
     llm_task_list_remove(&s->running, r);
     llm_task_list_insert(&s->parked, r);
+    llm_scheduler_query_room(s);
     return true;
 }
 
@@ -144,29 +149,59 @@ static berth_status reopen(llm_scheduler* s, llm_task* r) {
     return open_sequence(s, r, &found);
 }
 
-/// Brings one back. When nothing else runs it has to come back, if need be without its copy.
-static void bring_back_one(llm_scheduler* s, llm_task* r) {
+/// Brings one back. When nothing else runs it has to come back, if need be without its copy. False
+/// if there is no room for that.
+static bool resume(llm_scheduler* s, llm_task* r) {
     berth_status status = berth_kv_sequence_resume(r->sequence, &r->fed);
-    if (status == BERTH_ERR_OUT_OF_MEMORY && s->running.count > 0) return;
+    if (status == BERTH_ERR_OUT_OF_MEMORY && s->running.count > 0) return false;
     if (status != BERTH_OK) status = reopen(s, r);
+    r->tenant->parked--;
     llm_task_list_remove(&s->parked, r);
     llm_task_list_insert(&s->running, r);
-    r->has_advanced = false;
+    r->has_advanced = !r->has_started; // what has not begun loses nothing
+    r->gained = 0;
+    r->passed = 0;
     if (status == BERTH_OK)
         s->stats.resumes++;
     else
         llm_scheduler_end_running(s, r, LLM_END_FAILED, status, s->error.text);
+    llm_scheduler_query_room(s);
+    return true;
 }
 
-void llm_scheduler_bring_back(llm_scheduler* s) {
-    for (size_t tried = s->parked.count; tried > 0 && s->parked.count > 0; tried--) {
-        llm_task* r = s->parked.items[0];
-        // room for all that it may come to need, for a block of each that grows, and for more each
-        // time that it was parked, so that this ends
-        int64_t needed = r->need_blocks + llm_scheduler_count_growing(s);
-        if (!s->options.parks_always) needed += r->end.parks;
-        if (s->running.count > 0 && needed > llm_scheduler_room_blocks(s)) return;
-        bring_back_one(s, r);
-        llm_scheduler_query_room(s);
+/// Whether there is room for so many blocks of a parked request, for a block of each that grows,
+/// and for more each time that it was parked, so that this ends. Where nothing runs it has to do.
+static bool has_room(const llm_scheduler* s, const llm_task* r, int64_t blocks) {
+    const int64_t spare = s->options.parks_always ? 0 : r->end.parks;
+    const int64_t needed = blocks + spare + llm_scheduler_count_growing(s, r->tenant);
+    return s->running.count == 0 || needed <= llm_scheduler_room_blocks(s);
+}
+
+/// Has others give way to a parked request until what it had fits, if they owe it that.
+static bool make_way(llm_scheduler* s, const llm_task* r) {
+    const int64_t wanted = llm_scheduler_blocks_of(s, r->count);
+    if (!llm_scheduler_is_owed(s, r->tenant, wanted)) return false;
+    while (!has_room(s, r, wanted))
+        if (!llm_scheduler_park_for(s, r->tenant, wanted)) return false;
+    return true;
+}
+
+/// Brings a parked request back; false if it has to wait for room for all that it may come to need.
+static bool bring_back(llm_scheduler* s, llm_task* r) {
+    return (has_room(s, r, r->need_blocks) || make_way(s, r)) && resume(s, r);
+}
+
+void llm_scheduler_admit(llm_scheduler* s) {
+    s->line = NULL;
+    // each one that is taken up has a token to compute or ends, so this ends
+    llm_task* r;
+    while ((r = find_next(s)) != NULL) {
+        if (r->sequence == NULL) {
+            take_up_one(s, r);
+        } else if (!bring_back(s, r)) {
+            s->line = r->tenant;
+            s->is_line_due = llm_task_is_due(r);
+            return;
+        }
     }
 }

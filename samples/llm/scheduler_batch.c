@@ -83,15 +83,11 @@ static llm_step_kind kind_of(const llm_batch_plan* plan) {
     return plan->has_prompt ? LLM_STEP_PREFILL : LLM_STEP_DECODE;
 }
 
-static int64_t blocks_of(const llm_scheduler* s, int64_t tokens) {
-    return (tokens + s->layout.block_tokens - 1) / s->layout.block_tokens;
-}
-
 /// Blocks that `count` more tokens of `r` take.
 static int64_t growth_of(const llm_scheduler* s, const llm_task* r, int64_t count) {
     // whoever has been in a step has its last block for itself
     if (r->has_started && r->has_advanced)
-        return blocks_of(s, r->fed + count) - blocks_of(s, r->fed);
+        return llm_scheduler_blocks_of(s, r->fed + count) - llm_scheduler_blocks_of(s, r->fed);
     return berth_kv_sequence_growth(r->sequence, count);
 }
 
@@ -104,7 +100,7 @@ static llm_batch_plan with_part(const llm_scheduler* s,
     more.parts++;
     more.sizes.sequences++;
     more.sizes.tokens += count;
-    more.sizes.blocks += blocks_of(s, r->fed + count);
+    more.sizes.blocks += llm_scheduler_blocks_of(s, r->fed + count);
     more.growth += growth_of(s, r, count);
     more.has_prompt = more.has_prompt || count > 1;
     return more;
@@ -178,12 +174,12 @@ static int64_t largest_piece(
     return low;
 }
 
-/// Whether a request may begin: with room for its whole prompt, and a block of it and of each that
-/// has begun.
+/// Whether a request may begin: with room for its whole prompt, a block of it, and those that grow.
 static bool may_begin(const llm_scheduler* s, const llm_batch_plan* plan, const llm_task* r) {
     if (s->running.count == 1) return true;
     int64_t growth = growth_of(s, r, llm_task_pending(r)) + 1;
-    return plan->growth + growth + llm_scheduler_count_growing(s) <= llm_scheduler_room_blocks(s);
+    return plan->growth + growth + llm_scheduler_count_growing(s, r->tenant) <=
+           llm_scheduler_room_blocks(s);
 }
 
 /// Whether the request has to wait for room to begin.
@@ -197,25 +193,33 @@ static bool is_held_at_gate(llm_scheduler* s, const llm_batch_plan* plan, const 
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Fills what is left of the step with pieces of prompts, the oldest first, of each tenant as much
-/// as it is allotted.
-static void plan_prompts(llm_scheduler* s, llm_batch_plan* plan) {
+/// Adds a piece of one prompt, with room for `spare` blocks beside it. False if there is none.
+static bool plan_prompt(
+    llm_scheduler* s, llm_batch_plan* plan, llm_task* r, int64_t budget, int64_t spare) {
+    if (llm_task_prompt_pending(r) == 0) return true;
+    const bool is_oldest = r == s->running.items[0];
+    r->is_gated = !is_oldest && is_held_at_gate(s, plan, r);
+    int64_t limit = least(budget - plan->sizes.tokens, r->tenant->allotted);
+    limit = least(limit, llm_task_pending(r));
+    if (r->is_gated || limit <= 0) return true;
+    // those that answer go on in the next step, too
+    int64_t piece = largest_piece(s, plan, r, limit, is_oldest ? 0 : spare);
+    if (piece == 0) return false;
+    r->tenant->allotted -= piece;
+    add_part(s, plan, r, piece);
+    return true;
+}
+
+/// Fills what is left of the step with pieces of prompts, the oldest first, but `favoured` (may be
+/// NULL), for which others gave way, second, of each tenant as much as it is allotted.
+static void plan_prompts(llm_scheduler* s, llm_batch_plan* plan, llm_task* favoured) {
     const int64_t budget = least(s->options.step_tokens, s->token_cap);
     const int64_t answers = (int64_t)plan->parts;
     llm_tenants_allot(s, budget - plan->sizes.tokens);
     for (size_t i = 0; i < s->running.count && plan->sizes.tokens < budget; i++) {
         llm_task* r = s->running.items[i];
-        if (llm_task_prompt_pending(r) == 0) continue;
-        const bool is_oldest = i == 0;
-        r->is_gated = !is_oldest && is_held_at_gate(s, plan, r);
-        int64_t limit = least(budget - plan->sizes.tokens, r->tenant->allotted);
-        limit = least(limit, llm_task_pending(r));
-        if (r->is_gated || limit <= 0) continue;
-        // those that answer go on in the next step, too
-        int64_t piece = largest_piece(s, plan, r, limit, is_oldest ? 0 : answers);
-        if (piece == 0) return;
-        r->tenant->allotted -= piece;
-        add_part(s, plan, r, piece);
+        if (r != favoured && !plan_prompt(s, plan, r, budget, answers)) return;
+        if (i == 0 && favoured != NULL && !plan_prompt(s, plan, favoured, budget, answers)) return;
     }
 }
 
@@ -250,19 +254,44 @@ static void make_room_for_oldest(llm_scheduler* s) {
     for (;;) {
         llm_batch_plan plan = {0};
         plan = with_part(s, &plan, r, 1);
-        if (fits(s, &plan, 0) || !llm_scheduler_park_youngest(s, false)) return;
-        llm_scheduler_query_room(s);
+        if (fits(s, &plan, 0) || !llm_scheduler_park_one(s, false)) return;
     }
 }
 
 /// Makes room for those that answer, and for a block of the oldest if it does not yet.
 static void make_room(llm_scheduler* s, llm_batch_plan* plan) {
     int64_t spare = llm_task_pending(s->running.items[0]) > 1 ? 1 : 0;
-    while (!blocks_fit(s, plan, spare) && llm_scheduler_park_youngest(s, true)) {
-        llm_scheduler_query_room(s);
+    while (!blocks_fit(s, plan, spare) && llm_scheduler_park_one(s, true))
         plan_answers(s, plan);
-    }
     drop_youngest(s, plan);
+}
+
+/// The first request that has not begun of the tenant that was served least; NULL if there is none
+/// that may.
+static llm_task* find_claimant(const llm_scheduler* s) {
+    llm_task* first = NULL;
+    for (size_t i = 1; i < s->running.count; i++) {
+        llm_task* r = s->running.items[i];
+        if (r->has_started || llm_tenant_is_behind_parked(s, r->tenant)) continue;
+        if (first == NULL || r->tenant->served < first->tenant->served) first = r;
+    }
+    return first;
+}
+
+/// Has others give way to the request that is to begin next, if there is no room for it and they
+/// owe it some. Returns it if it may begin then.
+static llm_task* make_way(llm_scheduler* s, llm_batch_plan* plan) {
+    llm_task* r = find_claimant(s);
+    if (r == NULL || may_begin(s, plan, r)) return NULL;
+    const int64_t wanted = growth_of(s, r, llm_task_pending(r));
+    while (llm_scheduler_park_for(s, r->tenant, wanted)) {
+        plan_answers(s, plan);
+        drop_youngest(s, plan);
+        if (!may_begin(s, plan, r)) continue;
+        r->is_gated = false;
+        return r;
+    }
+    return NULL;
 }
 
 static bool has_member(const llm_scheduler* s, const llm_batch_plan* plan, const llm_task* r) {
@@ -280,7 +309,8 @@ void llm_scheduler_plan(llm_scheduler* s, llm_batch_plan* plan) {
     }
     plan_answers(s, plan);
     if (!fits(s, plan, 1)) make_room(s, plan);
-    plan_prompts(s, plan);
+    llm_task* favoured = make_way(s, plan);
+    plan_prompts(s, plan, favoured);
     if (fits(s, plan, 0) && has_member(s, plan, s->running.items[0])) return;
     make_room_for_oldest(s);
     plan_alone(s, plan, s->running.items[0], s->options.step_tokens);

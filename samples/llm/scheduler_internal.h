@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The structs of a scheduler, and what its files share: tenants and what of them waits
-// (scheduler_tenants.c), who is taken up (scheduler_admit.c), what a step computes
-// (scheduler_batch.c), steps (scheduler_step.c), and requests from their coming to their end
-// (scheduler.c).
+// (scheduler_tenants.c), who is taken up (scheduler_admit.c), who gives blocks up to whom
+// (scheduler_share.c), what a step computes (scheduler_batch.c), steps (scheduler_step.c), and
+// requests from their coming to their end (scheduler.c).
 #ifndef BERTH_SAMPLES_LLM_SCHEDULER_INTERNAL_H
 #define BERTH_SAMPLES_LLM_SCHEDULER_INTERNAL_H
 
@@ -32,12 +32,14 @@ typedef struct llm_task {
     int64_t count;               ///< of tokens, prompt and answer
     int64_t fed;                 ///< of them, in the sequence
     int64_t most_fed;            ///< the most that ever were
+    int64_t gained;              ///< computed for the first time since it began or came back
+    int64_t passed;              ///< requests that were taken up instead of bringing it back
     berth_kv_sequence* sequence; ///< NULL while it waits
     uint64_t random_state;
     uint64_t drawn_state; ///< random_state once the token that was chosen is given
     bool is_cancelled;
     bool has_started;  ///< has been in a step
-    bool has_advanced; ///< has been in a step since it was brought back
+    bool has_advanced; ///< has been in a step since it was brought back, or never
     bool is_gated;     ///< was taken up and found no room to begin
     bool is_suspect;   ///< was in a step that failed: goes alone
     int64_t refusals;  ///< steps in a row that were refused although it went alone
@@ -67,7 +69,10 @@ typedef struct llm_tenant {
     llm_task_queue queue;
     int64_t queued;
     int64_t running;            ///< taken up, parked ones included
+    int64_t parked;             ///< of them
     int64_t blocks;             ///< that those may come to need
+    int64_t held;               ///< blocks that one of its requests alone has, as counted last
+    llm_task* youngest;         ///< of its running requests, as counted last; NULL: none runs
     int64_t wanted;             ///< tokens of their prompts that are to be computed
     int64_t allotted;           ///< of them, for the step in the making
     uint64_t left_ns;           ///< when it became idle
@@ -89,6 +94,7 @@ typedef struct llm_tenants {
 enum {
     LLM_ESTIMATE_SLOTS = 512,
     LLM_LEAST_PIECE = 16, ///< tokens of a prompt that are worth a step, where they can be had
+    LLM_MOST_PASSED = 16, ///< requests that may pass a parked one of a tenant of which none runs
 };
 
 /// What Berth said of a step's need.
@@ -103,6 +109,13 @@ typedef struct llm_free_room {
     berth_kv_room blocks;
     uint64_t bytes; ///< for a step's memory and blocks together, without what cached blocks have
 } llm_free_room;
+
+/// Who of those that wait may be taken up.
+typedef enum llm_taking {
+    LLM_TAKE_NONE,      ///< parked ones are brought back
+    LLM_TAKE_NEWCOMERS, ///< and those whose tenant has no prompt in the making taken up
+    LLM_TAKE_ALL,
+} llm_taking;
 
 /// A step in the making.
 typedef struct llm_batch_plan {
@@ -137,6 +150,8 @@ struct llm_scheduler {
     int64_t token_cap;          ///< most tokens of a step whose need is not known, after refusals
     uint64_t recent_step_bytes; ///< that steps needed of late
     const llm_tenant* gate; ///< of a request that was taken up and waits for room to begin; or NULL
+    const llm_tenant* line; ///< of a parked request that is next and waits for room; or NULL
+    bool is_line_due;       ///< that one was passed often: all wait for it
     double recompute_ns;    ///< of a token
     llm_estimate estimates[LLM_ESTIMATE_SLOTS];
     llm_scheduler_stats stats;
@@ -153,14 +168,18 @@ BERTH_NODISCARD berth_status llm_tenants_add(llm_scheduler* s,
                                              llm_task* r,
                                              uint32_t id,
                                              llm_error* error);
-/// The request that is to be taken up next, wanted tokens being counted; NULL if quotas, shares or
-/// the gate hold all back. With `only_newcomers` of those whose tenant has no prompt in the making.
-llm_task* llm_tenants_next(const llm_scheduler* s, bool only_newcomers);
+/// The request that is to be brought back or taken up next, wanted tokens being counted; NULL if
+/// quotas, shares or the gate hold all back. A tenant's parked requests come before those of it
+/// that wait.
+llm_task* llm_tenants_next(const llm_scheduler* s, llm_taking taking);
 /// Counts a request that waits as one that is taken up.
 void llm_tenants_take(llm_scheduler* s, llm_task* r);
 /// Whether a tenant's requests may not begin before one that waits for room does: they are of the
-/// same one, or of one that was served more.
+/// same one, or of one that was served more; or before a parked one is back, of one that was served
+/// less or was passed often.
 bool llm_tenant_is_held(const llm_scheduler* s, const llm_tenant* t);
+/// The last of these alone.
+bool llm_tenant_is_behind_parked(const llm_scheduler* s, const llm_tenant* t);
 /// Takes a request that waits out, to be ended with the next step.
 void llm_tenants_withdraw(llm_scheduler* s, llm_task* r);
 /// Takes the first one that was withdrawn; NULL if there is none.
@@ -192,17 +211,27 @@ void llm_task_list_remove(llm_task_list* list, const llm_task* r);
 void llm_scheduler_query_room(llm_scheduler* s);
 /// Blocks that could be had, those of evicted ones included, beside a step as they were of late.
 int64_t llm_scheduler_room_blocks(const llm_scheduler* s);
-/// Running requests that have begun: each may need one more block. Those that wait for room to
-/// begin hold nothing that grows.
-int64_t llm_scheduler_count_growing(const llm_scheduler* s);
+/// Blocks that are left to those that have begun when a request of `t` joins them: one each, and
+/// for another tenant's all that its prompt, or what it computes again, still needs. Those that
+/// wait for room to begin hold nothing that grows.
+int64_t llm_scheduler_count_growing(const llm_scheduler* s, const llm_tenant* t);
 
-/// Brings parked requests back for which there is room, the oldest first.
-void llm_scheduler_bring_back(llm_scheduler* s);
-/// Takes requests up that wait, while the next step has tokens left for them.
-void llm_scheduler_take_up(llm_scheduler* s);
-/// Parks the youngest running request; with `gently` one that has got further since it was brought
-/// back. Never the oldest. False if there is none.
-bool llm_scheduler_park_youngest(llm_scheduler* s, bool gently);
+/// Brings parked requests back for which there is room, and takes requests up that wait while the
+/// next step has tokens left for them, those of the tenant that was served least first.
+void llm_scheduler_admit(llm_scheduler* s);
+/// Parks a running request; false if that failed.
+bool llm_scheduler_park(llm_scheduler* s, llm_task* r);
+
+// scheduler_share.c
+
+/// Parks the youngest running request of the tenants that hold more than their share; with `gently`
+/// one that has got further since it was brought back. Never the oldest of all. False if there is
+/// none.
+bool llm_scheduler_park_one(llm_scheduler* s, bool gently);
+/// Whether another tenant is to give up a request, for `wanted` blocks that this one wants.
+bool llm_scheduler_is_owed(llm_scheduler* s, const llm_tenant* t, int64_t wanted);
+/// Has it do so, be it the oldest of all; false if there is none.
+bool llm_scheduler_park_for(llm_scheduler* s, const llm_tenant* t, int64_t wanted);
 
 // scheduler_batch.c
 
@@ -227,6 +256,14 @@ void llm_scheduler_end_running(
     llm_scheduler* s, llm_task* r, llm_end_reason reason, berth_status status, const char* text);
 /// Ends all requests that are marked as cancelled, or all there are.
 void llm_scheduler_end_cancelled(llm_scheduler* s, bool all);
+
+/// Blocks that so many tokens take.
+static inline int64_t llm_scheduler_blocks_of(const llm_scheduler* s, int64_t tokens) {
+    return (tokens + s->layout.block_tokens - 1) / s->layout.block_tokens;
+}
+
+/// Whether a parked request was passed often enough.
+static inline bool llm_task_is_due(const llm_task* r) { return r->passed >= LLM_MOST_PASSED; }
 
 /// Tokens that are to be computed.
 static inline int64_t llm_task_pending(const llm_task* r) { return r->count - r->fed; }

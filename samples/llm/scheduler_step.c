@@ -79,8 +79,7 @@ static berth_status run_largest(llm_scheduler* s, llm_batch_plan* plan, step_tim
         learn_from_refusal(s, plan);
     }
     // nothing of a request that is not the oldest is worth more than that the oldest goes on
-    llm_scheduler_park_youngest(s, false);
-    llm_scheduler_query_room(s);
+    llm_scheduler_park_one(s, false);
     llm_scheduler_plan_oldest(s, plan);
     return run_batch(s, plan, times);
 }
@@ -110,6 +109,7 @@ static void count_step(llm_scheduler* s, const llm_batch_plan* plan, llm_step_su
         int64_t count = s->parts[i].count;
         int64_t again = r->most_fed - r->fed < count ? r->most_fed - r->fed : count;
         r->end.recomputed_tokens += again;
+        r->gained += count - again;
         s->stats.recomputed_tokens += (uint64_t)again;
         if (r->fed < r->prompt_count) llm_tenant_charge_prompt(r->tenant, count - again);
         summary->key_tokens += count * r->fed + count * (count + 1) / 2;
@@ -221,13 +221,9 @@ static void add_times(llm_scheduler* s, const step_times* times, uint64_t whole)
 /// Chooses who runs, and runs one step of them.
 static berth_status run_requests(llm_scheduler* s, llm_step_summary* summary, step_times* times) {
     llm_scheduler_query_room(s);
-    if (s->options.parks_always && llm_scheduler_park_youngest(s, true))
-        llm_scheduler_query_room(s);
+    if (s->options.parks_always) llm_scheduler_park_one(s, true);
     // while the oldest is refused what it needs, nobody joins it
-    if (s->running.count == 0 || s->running.items[0]->refusals == 0) {
-        llm_scheduler_bring_back(s);
-        llm_scheduler_take_up(s);
-    }
+    if (s->running.count == 0 || s->running.items[0]->refusals == 0) llm_scheduler_admit(s);
     return s->running.count == 0 ? BERTH_OK : run_step(s, summary, times);
 }
 

@@ -133,6 +133,7 @@ static void settle(llm_scheduler* s, llm_tenant* t) {
         at++;
     all->active[at] = all->active[--all->active_count];
     if (s->gate == t) s->gate = NULL;
+    if (s->line == t) s->line = NULL;
     t->left_ns = s->options.now(s->options.user);
     add_idle(all, t);
     forget_idle(s);
@@ -249,30 +250,63 @@ static bool has_room(const llm_scheduler* s, const llm_tenant* t, int64_t blocks
 /// What the tenant will have been served when the prompts in the making are computed.
 static uint64_t promised(const llm_tenant* t) { return t->served + (uint64_t)t->wanted; }
 
-/// Whether the next one of `a` goes before that of `b`: less served, then fewer taken up, then
-/// first come.
-static bool goes_before(const llm_tenant* a, const llm_tenant* b) {
-    if (promised(a) != promised(b)) return promised(a) < promised(b);
-    if (a->running != b->running) return a->running < b->running;
-    return a->queue.first->id < b->queue.first->id;
+/// Whether `a` goes before `b` of another tenant: what was passed often, then the one with less
+/// served, then what is parked, then the one with fewer taken up, then first come.
+static bool goes_before(const llm_task* a, const llm_task* b) {
+    const llm_tenant* of_a = a->tenant;
+    const llm_tenant* of_b = b->tenant;
+    if (llm_task_is_due(a) != llm_task_is_due(b)) return llm_task_is_due(a);
+    if (promised(of_a) != promised(of_b)) return promised(of_a) < promised(of_b);
+    const bool is_parked = of_a->parked > 0;
+    if (is_parked != (of_b->parked > 0)) return is_parked;
+    if (of_a->running != of_b->running) return of_a->running < of_b->running;
+    return a->id < b->id;
+}
+
+static bool is_behind(const llm_tenant* t, const llm_tenant* first) {
+    return first != NULL && t->served > first->served;
+}
+
+bool llm_tenant_is_behind_parked(const llm_scheduler* s, const llm_tenant* t) {
+    if (s->line == NULL || t == s->line) return false;
+    return s->is_line_due || is_behind(t, s->line);
 }
 
 bool llm_tenant_is_held(const llm_scheduler* s, const llm_tenant* t) {
-    return s->gate != NULL && (t == s->gate || t->served > s->gate->served);
+    return t == s->gate || is_behind(t, s->gate) || llm_tenant_is_behind_parked(s, t);
 }
 
-llm_task* llm_tenants_next(const llm_scheduler* s, bool only_newcomers) {
-    const bool shares = has_to_share(s);
-    const llm_tenant* best = NULL;
-    for (size_t i = 0; i < s->tenants.active_count; i++) {
-        const llm_tenant* t = s->tenants.active[i];
-        const llm_task* r = t->queue.first;
-        if (r == NULL || (only_newcomers && t->wanted > 0)) continue;
-        if (llm_tenant_is_held(s, t)) continue;
-        if (!has_room(s, t, r->need_blocks, shares)) continue;
-        if (best == NULL || goes_before(t, best)) best = t;
+static llm_task* oldest_parked(const llm_scheduler* s, const llm_tenant* t) {
+    size_t at = 0;
+    while (s->parked.items[at]->tenant != t)
+        at++;
+    return s->parked.items[at];
+}
+
+/// The tenant's next request; NULL if it has none or has to wait.
+static llm_task* next_of(const llm_scheduler* s,
+                         const llm_tenant* t,
+                         llm_taking taking,
+                         bool shares) {
+    if (t->parked > 0) {
+        llm_task* r = oldest_parked(s, t);
+        return is_behind(t, s->gate) && !llm_task_is_due(r) ? NULL : r;
     }
-    return best == NULL ? NULL : best->queue.first;
+    llm_task* r = t->queue.first;
+    if (r == NULL || taking == LLM_TAKE_NONE) return NULL;
+    if (taking == LLM_TAKE_NEWCOMERS && t->wanted > 0) return NULL;
+    if (llm_tenant_is_held(s, t)) return NULL;
+    return has_room(s, t, r->need_blocks, shares) ? r : NULL;
+}
+
+llm_task* llm_tenants_next(const llm_scheduler* s, llm_taking taking) {
+    const bool shares = has_to_share(s);
+    llm_task* best = NULL;
+    for (size_t i = 0; i < s->tenants.active_count; i++) {
+        llm_task* r = next_of(s, s->tenants.active[i], taking, shares);
+        if (r != NULL && (best == NULL || goes_before(r, best))) best = r;
+    }
+    return best;
 }
 
 // Tokens of prompts.

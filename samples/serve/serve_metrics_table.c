@@ -146,6 +146,9 @@
       "computed again.")                                                                           \
     S(PARKS, "how=\"host\"", "scheduler.parks_host", s.scheduler.parks_host, COUNT)                \
     S(PARKS, "how=\"drop\"", "scheduler.parks_drop", s.scheduler.parks_drop, COUNT)                \
+    F(PARKS_SHARE, "parks_for_tenants_total", COUNTER,                                             \
+      "Of them, parked so that another tenant had its share of the blocks.")                       \
+    S(PARKS_SHARE, "", "scheduler.parks_share", s.scheduler.parks_share, COUNT)                    \
     F(RESUMES, "resumes_total", COUNTER, "Parked requests that were brought back.")                \
     S(RESUMES, "", "scheduler.resumes", s.scheduler.resumes, COUNT)                                \
     F(STEPS, "steps_total", COUNTER, "Steps that ran.")                                            \

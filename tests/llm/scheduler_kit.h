@@ -138,27 +138,34 @@ static inline void assert_is_in_order(const llm_task_list* list) {
 static inline void assert_scheduler_is_valid(const llm_scheduler* s) {
     assert_is_in_order(&s->running);
     assert_is_in_order(&s->parked);
-    if (s->running.count > 0 && s->parked.count > 0) // SC2
-        assert_true(s->running.items[s->running.count - 1]->turn < s->parked.items[0]->turn);
+    for (size_t i = 0; i < s->running.count; i++) // SC2
+        for (size_t j = 0; j < s->parked.count; j++)
+            if (s->running.items[i]->tenant == s->parked.items[j]->tenant)
+                assert_true(s->running.items[i]->turn < s->parked.items[j]->turn);
     int64_t taken = 0;
     int64_t waiting = 0;
+    int64_t parked = 0;
     for (size_t i = 0; i < s->tenants.active_count; i++) {
         const llm_tenant* t = s->tenants.active[i];
         assert_true(t->queued + t->running > 0);
         assert_true(t->served >= s->tenants.floor);
         taken += t->running;
         waiting += t->queued;
+        parked += t->parked;
     }
     assert_int_equal(taken, s->running.count + s->parked.count);
     assert_int_equal(waiting, s->queued);
+    assert_int_equal(parked, s->parked.count);
 }
 
-/// One step; returns whether there is more to do. The oldest request has to get further.
+/// One step; returns whether there is more to do. The oldest request has to get further, unless it
+/// gives way.
 static inline bool server_step(server* s) {
     const llm_scheduler* scheduler = s->scheduler;
     const llm_task* oldest = scheduler->running.count > 0 ? scheduler->running.items[0] : NULL;
     uint64_t id = oldest == NULL ? 0 : oldest->id;
     int64_t fed = oldest == NULL ? 0 : oldest->fed;
+    int64_t parks = oldest == NULL ? 0 : oldest->end.parks;
     uint64_t failed = server_stats(s).failed + server_stats(s).step_refusals;
     bool was_suspect = false;
     for (size_t i = 0; i < scheduler->running.count; i++)
@@ -169,6 +176,7 @@ static inline bool server_step(server* s) {
     assert_scheduler_is_valid(scheduler);
     bool is_there = scheduler->running.count > 0 && scheduler->running.items[0]->id == id;
     bool went_wrong = server_stats(s).failed + server_stats(s).step_refusals != failed;
+    if (is_there) is_there = scheduler->running.items[0]->end.parks == parks;
     if (is_there && summary.ran && !was_suspect && !went_wrong)
         assert_true(scheduler->running.items[0]->fed > fed);
     return !summary.is_idle;

@@ -163,6 +163,7 @@ static void every_number_stands_under_its_name(void** state) {
         {"scheduler.parked", s.scheduler.parked},
         {"scheduler.parks_host", s.scheduler.parks_host},
         {"scheduler.parks_drop", s.scheduler.parks_drop},
+        {"scheduler.parks_share", s.scheduler.parks_share},
         {"scheduler.ended.refused_quota", s.scheduler.refused_quota},
         {"throughput.answer_tokens", s.scheduler.decoded_tokens},
         {"plans.prefill.miss_new_bucket", s.prefill.miss_new_bucket},
