@@ -3,9 +3,12 @@
 #include "device/cuda_open.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "berth/version.h"
@@ -73,12 +76,49 @@ static bool find_module(const char* folder, char path[PATH_MAX]) {
     return false;
 }
 
+/// Where the last byte of a library is that the linker maps, as its headers say; 0: they are none.
+static uint64_t mapped_end(int file) {
+    ElfW(Ehdr) header;
+    if (pread(file, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)))
+        return 0;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < header.e_phnum; i++) {
+        ElfW(Phdr) part;
+        const off_t at = (off_t)(header.e_phoff + i * sizeof part);
+        if (pread(file, &part, sizeof part, at) != (ssize_t)sizeof part) return 0;
+        const uint64_t part_end = (uint64_t)part.p_offset + part.p_filesz;
+        if (part.p_type == PT_LOAD && part_end > end) end = part_end;
+    }
+    return end;
+}
+
+/// Refuses a file that was not copied to its end: the linker would touch what is not there, which
+/// ends the process. Everything else is the linker's to judge.
+static berth_status check_length(const char* path) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return BERTH_OK;
+    struct stat seen;
+    const uint64_t bytes = fstat(file, &seen) == 0 ? (uint64_t)seen.st_size : UINT64_MAX;
+    const uint64_t end = mapped_end(file);
+    (void)close(file);
+    if (end <= bytes) return BERTH_OK;
+    return berth_fail(BERTH_ERR_DEVICE,
+                      "the CUDA module cannot be loaded: %s has %llu bytes of at least %llu, the "
+                      "rest is missing",
+                      path,
+                      (unsigned long long)bytes,
+                      (unsigned long long)end);
+}
+
 static const char* linker_reason(void) {
     const char* reason = dlerror();
     return reason != NULL ? reason : "no reason is given";
 }
 
 static berth_status load(const char* path, void** out_module) {
+    *out_module = NULL;
+    if (strchr(path, '/') != NULL) BERTH_TRY(check_length(path)); // else it is looked for
     *out_module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (*out_module != NULL) return BERTH_OK;
     return berth_fail(BERTH_ERR_DEVICE, "the CUDA module cannot be loaded: %s", linker_reason());

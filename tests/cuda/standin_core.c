@@ -202,6 +202,12 @@ static void fail(const char* symbol, uint64_t nth, int result) {
     pthread_mutex_unlock(&lock);
 }
 
+static void crash_kernel(uint64_t nth) {
+    pthread_mutex_lock(&lock);
+    standin_crash_kernel(nth);
+    pthread_mutex_unlock(&lock);
+}
+
 static uint64_t query_calls(const char* symbol) {
     const size_t call = find_call(symbol);
     uint64_t sum = 0;
@@ -225,7 +231,7 @@ STANDIN_EXPORT const standin_control* standin_control_table(void) {
         .reset = reset,
         .get_settings = get_settings,
         .fail = fail,
-        .crash_kernel = standin_crash_kernel,
+        .crash_kernel = crash_kernel,
         .query_calls = query_calls,
         .query_live = query_live,
         .query_violations = query_violations,

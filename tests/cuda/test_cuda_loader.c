@@ -3,6 +3,7 @@
 // device that is good enough. Each is one sentence, and the program goes on without.
 #include "cuda/cuda_device_kit.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +61,37 @@ static void a_module_of_another_version_is_refused(void** state) {
     refused(BERTH_TEST_CUDA_OTHER_VERSION, &options, "of another version of Berth than this one");
 }
 
+/// Copies the first `bytes` of the module to the file `target`.
+static void copy_begin_of_module(int target, size_t bytes) {
+    static unsigned char buffer[1 << 16];
+    const int source = open(BERTH_TEST_CUDA_MODULE, O_RDONLY);
+    assert_true(source >= 0);
+    while (bytes > 0) {
+        const ssize_t length = read(source, buffer, bytes < sizeof buffer ? bytes : sizeof buffer);
+        assert_true(length > 0);
+        assert_int_equal(write(target, buffer, (size_t)length), length);
+        bytes -= (size_t)length;
+    }
+    (void)close(source);
+}
+
+static void a_module_that_was_copied_in_part_is_refused(void** state) {
+    (void)state;
+    const berth_cuda_options options = cuda_kit_options();
+    static const size_t lengths[] = {0, 40, 700, 5000, 40000};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        char path[] = "/tmp/berth_cuda_part_XXXXXX";
+        const int file = mkstemp(path);
+        assert_true(file >= 0);
+        copy_begin_of_module(file, lengths[i]);
+        (void)close(file);
+        refused(path, &options, "the CUDA module cannot be loaded: ");
+        if (lengths[i] >= 5000) refused(path, &options, "the rest is missing");
+        (void)unlink(path);
+    }
+    refused("/tmp", &options, "the CUDA module cannot be loaded: /tmp: ");
+}
+
 static void a_driver_that_is_not_there_is_named(void** state) {
     (void)state;
     berth_cuda_options options = cuda_kit_options();
@@ -82,6 +114,8 @@ static void the_drivers_own_reason_is_told(void** state) {
     refused_by(&settings, 0, "CUDA_ERROR_NO_DEVICE");
     settings.init_result = CU_ERROR_SYSTEM_DRIVER_MISMATCH;
     refused_by(&settings, 0, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH");
+    settings.init_result = CU_ERROR_STUB_LIBRARY;
+    refused_by(&settings, 0, "is the toolkit's stub for linking");
 }
 
 static void a_driver_without_devices_is_refused(void** state) {
@@ -254,6 +288,7 @@ int main(void) {
         cmocka_unit_test(a_module_that_is_not_there_is_named),
         cmocka_unit_test(a_library_that_is_no_module_is_refused),
         cmocka_unit_test(a_module_of_another_version_is_refused),
+        cmocka_unit_test(a_module_that_was_copied_in_part_is_refused),
         cmocka_unit_test(a_driver_that_is_not_there_is_named),
         cmocka_unit_test(a_library_that_is_no_driver_is_refused),
         cmocka_unit_test(the_drivers_own_reason_is_told),

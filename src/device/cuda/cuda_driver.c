@@ -66,6 +66,10 @@ static const char* find_functions(void* library, berth_cuda_driver* driver) {
 static berth_status start(const char* library, berth_cuda_driver* driver) {
     char reason[REASON_BYTES];
     const cu_result result = driver->init(0);
+    if (result == CU_ERROR_STUB_LIBRARY)
+        return berth_fail(BERTH_ERR_DEVICE,
+                          "no CUDA device: %s is the toolkit's stub for linking, no driver",
+                          library);
     if (result != CU_SUCCESS) {
         berth_cuda_driver_explain(driver, result, reason, sizeof reason);
         return berth_fail(BERTH_ERR_DEVICE, "no CUDA device: %s: %s", library, reason);
@@ -87,7 +91,7 @@ berth_status berth_cuda_driver_load(const char* library, berth_cuda_driver* out_
     if (missing != NULL) {
         (void)dlclose(loaded);
         return berth_fail(BERTH_ERR_DEVICE,
-                          "no CUDA device: %s has no function %s: the driver is too old",
+                          "no CUDA device: %s has no function %s: it is too old, or no driver",
                           library,
                           missing);
     }

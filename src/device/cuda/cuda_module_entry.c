@@ -2,6 +2,7 @@
 // The module's door: what it exports, and the functions of the core that its files call, handed on
 // to the core that loaded it. Not part of programs that hold the core themselves.
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,12 @@
 
 #define TEXT_BYTES 1024
 
-static const berth_cuda_core* core;
+/// Given anew with each device that is opened, while other threads use theirs.
+static _Atomic(const berth_cuda_core*) given_core;
+
+static const berth_cuda_core* core(void) {
+    return atomic_load_explicit(&given_core, memory_order_acquire);
+}
 
 static void write_text(char* text, const char* format, va_list arguments) BERTH_PRINTF(2, 0);
 
@@ -29,7 +35,7 @@ berth_status berth_fail(berth_status status, const char* format, ...) {
     va_start(arguments, format);
     write_text(text, format, arguments);
     va_end(arguments);
-    return core->fail(status, text);
+    return core()->fail(status, text);
 }
 
 berth_status berth_op_fail(berth_status status, const char* format, ...) {
@@ -38,7 +44,7 @@ berth_status berth_op_fail(berth_status status, const char* format, ...) {
     va_start(arguments, format);
     write_text(text, format, arguments);
     va_end(arguments);
-    return core->fail(status, text);
+    return core()->fail(status, text);
 }
 
 berth_status berth_fail_prefix(berth_status status, const char* format, ...) {
@@ -47,20 +53,22 @@ berth_status berth_fail_prefix(berth_status status, const char* format, ...) {
     va_start(arguments, format);
     write_text(text, format, arguments);
     va_end(arguments);
-    return core->fail_prefix(status, text);
+    return core()->fail_prefix(status, text);
 }
 
 _Noreturn void berth_check_failed(const char* condition, const char* file, int line) {
-    core->check_failed(condition, file, line);
+    core()->check_failed(condition, file, line);
     abort(); // it does not return
 }
 
 // --- host.h and log.h ---------------------------------------------------------------------------
 
-void* berth_host_alloc(const berth_host* host, size_t size) { return core->host_alloc(host, size); }
+void* berth_host_alloc(const berth_host* host, size_t size) {
+    return core()->host_alloc(host, size);
+}
 
 void* berth_host_calloc(const berth_host* host, size_t count, size_t size) {
-    return core->host_calloc(host, count, size);
+    return core()->host_calloc(host, count, size);
 }
 
 char* berth_host_strdup(const berth_host* host, const char* text) {
@@ -70,7 +78,7 @@ char* berth_host_strdup(const berth_host* host, const char* text) {
     return copy;
 }
 
-void berth_host_free(const berth_host* host, void* block) { core->host_free(host, block); }
+void berth_host_free(const berth_host* host, void* block) { core()->host_free(host, block); }
 
 void berth_log_line(berth_log_level level, const char* format, ...) {
     char text[TEXT_BYTES];
@@ -78,12 +86,12 @@ void berth_log_line(berth_log_level level, const char* format, ...) {
     va_start(arguments, format);
     write_text(text, format, arguments);
     va_end(arguments);
-    core->log(level, text);
+    core()->log(level, text);
 }
 
 void berth_log_forget_writer(void) {} // the core does
 
-void berth_native_stream_note(void* native) { core->note_stream(native); }
+void berth_native_stream_note(void* native) { core()->note_stream(native); }
 
 // --- The export ---------------------------------------------------------------------------------
 
@@ -96,6 +104,6 @@ const berth_cuda_module* berth_cuda_module_query_v1(const berth_cuda_core* given
         .create = berth_cuda_device_create,
     };
     if (given == NULL || given->abi_version != BERTH_CUDA_MODULE_ABI_VERSION) return NULL;
-    core = given;
+    atomic_store_explicit(&given_core, given, memory_order_release);
     return &module;
 }
