@@ -26,8 +26,13 @@ module=${3:-$build/lib/libberth_cuda.so}
 [ -f "$module" ] || die "$module is not there: the bundle needs a build with the CUDA Toolkit, which
 CMake finds by nvcc on the PATH or by -DCUDAToolkit_ROOT=/usr/local/cuda"
 
+[ ! -e "$folder" ] || [ -f "$folder/run.sh" ] ||
+    die "$folder is there and is no bundle: it would be deleted"
 rm -rf "$folder"
-mkdir -p "$folder/bin" "$folder/lib" "$folder/model"
+mkdir -p "$folder/bin" "$folder/lib" "$folder/model" "$folder/licenses"
+cp "$here/gpu_run.sh" "$folder/run.sh"
+chmod +x "$folder/run.sh"
+cp "$here/../LICENSE" "$folder/"
 for program in $programs; do
     [ -x "$build/$program" ] || die "$build/$program is not built"
     strip -o "$folder/bin/$(basename "$program")" "$build/$program"
@@ -42,17 +47,25 @@ libraries() {
         ldd "$file" | sed -n 's/^[[:space:]]*[^ ]* => \(\/[^ ]*\) .*/\1/p'
     done | sort -u | grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so[^/]*$' || true
 }
+# What others wrote has its own terms, which Debian keeps by package; jemalloc is in the programs.
+keep_terms() { # PACKAGE
+    terms=/usr/share/doc/$1/copyright
+    [ ! -f "$terms" ] || cp -L "$terms" "$folder/licenses/$1"
+}
+package_of() { # FILE
+    dpkg -S "$1" "/usr$1" 2>/dev/null | sed -n '1s/:.*//p'
+}
 for library in $(libraries); do
     cp -L "$library" "$folder/lib/"
+    keep_terms "$(package_of "$library")"
 done
+keep_terms libjemalloc-dev
 
 # The C library is the machine's: what the oldest that works must have.
-newest=$(for file in "$folder"/bin/* "$folder"/lib/*; do objdump -T "$file"; done |
+newest=$(for file in "$folder"/bin/* "$folder"/lib/*.so*; do objdump -T "$file"; done |
     grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -n 1)
 printf '%s\n' "${newest#GLIBC_}" >"$folder/lib/glibc"
 
-cp "$here/gpu_run.sh" "$folder/run.sh"
-chmod +x "$folder/run.sh"
 cp "$here/../bench/gpu/torch_peer.py" "$folder/"
 export LD_LIBRARY_PATH="$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 "$folder/bin/gpu-tokens" --make "$folder/model"

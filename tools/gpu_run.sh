@@ -10,7 +10,8 @@
 #   memcheck     some of it under compute-sanitizer
 #   bench        bench-gpu: allocation, shapes that vary, bandwidth, products, launches
 # Full outputs and numbers go to $OUT, else to results/ beside this file.
-# The exit status is 0 unless a row of the table, printed last, says FAILED: skipped is not failed.
+# The exit status is 0 unless a row of the table, printed last, says FAILED (skipped is not failed);
+# it is 2 for a section that there is not.
 # BERTH_CUDA_MODULE and BERTH_CUDA_DRIVER may name others than lib/libberth_cuda.so and libcuda.so.1.
 set -u
 case ${1:-} in
@@ -20,18 +21,31 @@ case ${1:-} in
     ;;
 esac
 
+refuse() { # STATUS SENTENCE
+    printf 'run.sh: %s\n' "$2" >&2
+    exit "$1"
+}
+
+# Everything that is asked for is looked at before anything runs.
+sections="conformance ops tokens memcheck bench"
+quick=
+wanted=
+for word in "$@"; do
+    case $word in
+    --quick) quick=yes ;;
+    conformance | ops | tokens | memcheck | bench) wanted="$wanted $word" ;;
+    *) refuse 2 "there is no section '$word', only $sections; --help says more" ;;
+    esac
+done
+# shellcheck disable=SC2086 # a list of words
+set -- ${wanted:-$sections}
+
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-$here/results}
-mkdir -p "$out" || exit 1
+mkdir -p "$out" 2>/dev/null && [ -d "$out" ] && [ -w "$out" ] ||
+    refuse 1 "nothing can be written to $out: name another folder, OUT=FOLDER $0"
 : "${BERTH_CUDA_MODULE:=$here/lib/libberth_cuda.so}"
 export BERTH_CUDA_MODULE
-
-quick=
-[ "${1:-}" != --quick ] || {
-    quick=yes
-    shift
-}
-[ $# -gt 0 ] || set -- conformance ops tokens memcheck bench
 
 # A folder with cuBLAS, where the loader does not find it by itself; PyTorch brings one along.
 blas_folder() {
@@ -176,13 +190,7 @@ printf 'glibc: %s, needed %s\n' "$(getconf GNU_LIBC_VERSION 2>/dev/null)" "$(cat
 command -v nvidia-smi >/dev/null 2>&1 &&
     nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 for section in "$@"; do
-    case $section in
-    conformance | ops | tokens | memcheck | bench) "run_$section" ;;
-    *)
-        printf 'run.sh knows no section "%s"\n' "$section" >&2
-        exit 2
-        ;;
-    esac
+    "run_$section"
 done
 printf '\n%s' "$table" | tee "$out/table.txt"
 printf 'full outputs and numbers: %s\n' "$out"
