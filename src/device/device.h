@@ -98,7 +98,8 @@ typedef struct berth_device_ops {
                          const void* source,
                          uint64_t size,
                          berth_copy_kind kind);
-    /// Issues a ticket for all work enqueued so far.
+    /// Issues a ticket for all work enqueued so far. A back end that has no means to mark it waits
+    /// for it: a ticket is what callers who take memory away rely on.
     berth_status (*record)(berth_device* self, berth_stream* stream, uint64_t* out_ticket);
     /// True when the ticket is done, and when the device is lost: nothing runs there any more.
     /// Never blocks.

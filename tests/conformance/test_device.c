@@ -643,6 +643,8 @@ static void a_host_allocation_that_fails_anywhere_loses_nothing(void** state) {
             assert_int_equal(status, BERTH_OK);
             break;
         }
+        // a ticket may be issued without memory, by waiting
+        if (status == BERTH_OK) continue;
         assert_int_equal(status, BERTH_ERR_OUT_OF_MEMORY);
         failures++;
     }

@@ -58,6 +58,8 @@ typedef struct standin_control {
     /// and does nothing; 0: none. After an illegal address, a failed launch or the like nothing
     /// runs until the reset, and every call about work fails.
     void (*fail)(const char* symbol, uint64_t nth, int result);
+    /// The same from the nth call on, until `fail` or `reset` says otherwise.
+    void (*fail_from)(const char* symbol, uint64_t nth, int result);
     /// The nth kernel that runs from now on crashes: it computes nothing, and from then on every
     /// call returns CUDA_ERROR_ILLEGAL_ADDRESS.
     void (*crash_kernel)(uint64_t nth);

@@ -23,6 +23,7 @@ static uint64_t calls[STANDIN_CALL_COUNT];
 static struct {
     uint64_t in;
     cu_result result;
+    bool lasts;
 } faults[STANDIN_CALL_COUNT + 1]; // the last: of any function
 static cu_result sticky;
 static bool is_dead; // an ordered fault was one after which a device runs nothing more
@@ -103,7 +104,9 @@ static bool is_fatal(cu_result result) {
 }
 
 static bool is_due(size_t which, cu_result* out_result) {
-    if (faults[which].in == 0 || --faults[which].in > 0) return false;
+    if (faults[which].in == 0) return false;
+    if (--faults[which].in > 0) return false;
+    if (faults[which].lasts) faults[which].in = 1;
     *out_result = faults[which].result;
     return true;
 }
@@ -190,7 +193,7 @@ static size_t find_call(const char* symbol) {
     return symbol == NULL ? STANDIN_CALL_COUNT : i;
 }
 
-static void fail(const char* symbol, uint64_t nth, int result) {
+static void order(const char* symbol, uint64_t nth, int result, bool lasts) {
     const size_t call = find_call(symbol);
     if (symbol != NULL && call == STANDIN_CALL_COUNT) {
         (void)fprintf(stderr, "stand-in: there is no function %s\n", symbol);
@@ -199,7 +202,16 @@ static void fail(const char* symbol, uint64_t nth, int result) {
     pthread_mutex_lock(&lock);
     faults[call].in = nth;
     faults[call].result = result;
+    faults[call].lasts = lasts;
     pthread_mutex_unlock(&lock);
+}
+
+static void fail(const char* symbol, uint64_t nth, int result) {
+    order(symbol, nth, result, false);
+}
+
+static void fail_from(const char* symbol, uint64_t nth, int result) {
+    order(symbol, nth, result, true);
 }
 
 static void crash_kernel(uint64_t nth) {
@@ -231,6 +243,7 @@ STANDIN_EXPORT const standin_control* standin_control_table(void) {
         .reset = reset,
         .get_settings = get_settings,
         .fail = fail,
+        .fail_from = fail_from,
         .crash_kernel = crash_kernel,
         .query_calls = query_calls,
         .query_live = query_live,

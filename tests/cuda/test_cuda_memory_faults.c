@@ -236,7 +236,7 @@ static void errors_that_are_not_of_memory_are_the_devices(void** state) {
 }
 
 /// The host's allocations fail in turn.
-static void host_memory_that_is_missing_is_reported(void** state) {
+static void host_memory_that_is_missing_is_reported_or_done_without(void** state) {
     (void)state;
     for (int i = 0; i < ENTRIES; i++) {
         scene s;
@@ -250,6 +250,8 @@ static void host_memory_that_is_missing_is_reported(void** state) {
                 assert_ok(status);
                 break;
             }
+            // an event that there is no memory for is done without
+            if (entries[i].call == call_synchronize) break;
             assert_int_equal(status, BERTH_ERR_OUT_OF_MEMORY);
         }
         if (entries[i].undo != NULL) entries[i].undo(&s);
@@ -301,7 +303,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_that_fails_leaves_everything_as_before),
         cmocka_unit_test(errors_that_are_not_of_memory_are_the_devices),
-        cmocka_unit_test(host_memory_that_is_missing_is_reported),
+        cmocka_unit_test(host_memory_that_is_missing_is_reported_or_done_without),
         cmocka_unit_test(a_creation_that_fails_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

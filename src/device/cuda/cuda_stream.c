@@ -56,6 +56,25 @@ static void retire_oldest(cuda_stream* stream) {
     if (mark->users == 0) give_mark(stream, mark);
 }
 
+/// Everything that has been enqueued is done.
+static void retire_all(cuda_stream* stream) {
+    while (stream->oldest != NULL)
+        retire_oldest(stream);
+}
+
+/// Waits for all that has been enqueued, asking twice. A device that cannot be waited for is lost:
+/// nobody would know any more when its work is through with memory. The context is current.
+static berth_status finish(cuda_device* cuda, cu_stream handle) {
+    cu_result result = cuda->driver.stream_synchronize(handle);
+    if (result != CU_SUCCESS && !berth_cuda_result_is_fatal(result))
+        result = cuda->driver.stream_synchronize(handle);
+    const berth_status status = berth_cuda_judge(cuda, result, "work on the device");
+    if (status == BERTH_OK || berth_cuda_is_lost(cuda)) return status;
+    char reason[BERTH_CUDA_REASON_BYTES / 2];
+    berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
+    return berth_cuda_lose(cuda, "a stream cannot be waited for: %s", reason);
+}
+
 /// Retires what has been passed without waiting for anything. The context is current.
 static berth_status poll(cuda_device* cuda, cuda_stream* stream) {
     while (stream->oldest != NULL) {
@@ -164,9 +183,7 @@ berth_status berth_cuda_stream_create(berth_device* self, berth_stream** out_str
 
 /// Waits for all that was enqueued, whose failure the device keeps, and ends the stream.
 static void destroy_handle(cuda_device* cuda, cu_stream handle) {
-    cu_result finished = cuda->driver.stream_synchronize(handle);
-    if (finished != CU_SUCCESS) finished = cuda->driver.stream_synchronize(handle);
-    if (finished != CU_SUCCESS) (void)!berth_cuda_judge(cuda, finished, "work on the device");
+    (void)!finish(cuda, handle);
     cu_result result = cuda->driver.stream_destroy(handle);
     if (result != CU_SUCCESS) result = cuda->driver.stream_destroy(handle);
     if (result == CU_SUCCESS || berth_cuda_is_lost(cuda)) return;
@@ -193,9 +210,7 @@ void berth_cuda_stream_destroy(berth_device* self, berth_stream* stream) {
 /// Ends a call that has enqueued something, or tried to.
 static berth_status end_work(cuda_device* cuda, cuda_stream* stream, berth_status status) {
     atomic_store(&stream->has_news, true);
-    if (status == BERTH_OK && cuda->is_blocking)
-        status = berth_cuda_judge(
-            cuda, cuda->driver.stream_synchronize(stream->handle), "work on the device");
+    if (status == BERTH_OK && cuda->is_blocking) status = finish(cuda, stream->handle);
     berth_cuda_leave(cuda);
     return status;
 }
@@ -293,12 +308,22 @@ static void issue_again(cuda_stream* stream, uint64_t ticket) {
         atomic_store_explicit(&stream->done, ticket, memory_order_release);
 }
 
+/// What cannot be marked is waited for: slower, but callers that cannot fail know where they are.
+static berth_status mark_or_finish(cuda_device* cuda, cuda_stream* stream, uint64_t ticket) {
+    if (put_mark(cuda, stream, ticket) == BERTH_OK) return BERTH_OK;
+    BERTH_TRY(berth_cuda_check(cuda));
+    BERTH_TRY(finish(cuda, stream->handle));
+    retire_all(stream);
+    atomic_store_explicit(&stream->done, ticket, memory_order_release);
+    return BERTH_OK;
+}
+
 static berth_status issue(cuda_device* cuda, cuda_stream* stream, uint64_t* out_ticket) {
     const uint64_t ticket = stream->issued + 1;
     const bool has_news = atomic_exchange(&stream->has_news, false) ||
                           atomic_load_explicit(&stream->stream.is_shared, memory_order_relaxed);
     if (has_news) {
-        const berth_status status = put_mark(cuda, stream, ticket);
+        const berth_status status = mark_or_finish(cuda, stream, ticket);
         if (status != BERTH_OK) {
             atomic_store(&stream->has_news, true);
             return status;
@@ -365,12 +390,14 @@ static berth_status wait_for(cuda_device* cuda, cuda_stream* stream, uint64_t ti
     cuda_mark* mark = hold_mark(stream, ticket);
     berth_mutex_unlock(&stream->lock);
     if (mark == NULL) return BERTH_OK;
-    const cu_result result = cuda->driver.event_synchronize(mark->event);
+    berth_status status =
+        berth_cuda_judge(cuda, cuda->driver.event_synchronize(mark->event), "work on the device");
+    if (status != BERTH_OK && !berth_cuda_is_lost(cuda)) status = finish(cuda, stream->handle);
     berth_mutex_lock(&stream->lock);
-    if (result == CU_SUCCESS) retire_through(stream, mark);
+    if (status == BERTH_OK) retire_through(stream, mark);
     let_go(stream, mark);
     berth_mutex_unlock(&stream->lock);
-    return berth_cuda_judge(cuda, result, "work on the device");
+    return status;
 }
 
 berth_status berth_cuda_wait(berth_device* self, berth_stream* stream, uint64_t ticket) {
