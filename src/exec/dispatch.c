@@ -384,8 +384,10 @@ static berth_status execute(berth_context* context, op_state* state) {
                                   (has_scratch ? 1u : 0u),
                               (uint32_t)out->rank | (uint32_t)out->dtype << 8);
     }
-    BERTH_TRY(place_and_launch(context, state, has_scratch));
+    const berth_status status = place_and_launch(context, state, has_scratch);
+    // also after a failure: what was enqueued before it runs all the same
     if (state->has_shared) note_shared_uses(context, state);
+    BERTH_TRY(status);
     if (is_in_place) {
         continue_tensor(state);
         state->moved &= ~(1u << state->in_place);

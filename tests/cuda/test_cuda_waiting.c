@@ -4,6 +4,7 @@
 #include "cuda/cuda_device_kit.h"
 
 #include "base/error.h"
+#include "berth/berth.h"
 #include "device/cuda/cuda_api.h"
 
 enum { BYTES = 4096 };
@@ -117,6 +118,45 @@ static void a_blocking_call_that_cannot_wait_at_once_waits_again(void** state) {
     end(&s);
 }
 
+/// A sort of so many rows is of two kernels; the first reads its operand.
+enum { LONG = 70000 };
+
+static void what_a_failed_op_had_enqueued_may_still_read_other_contexts_operands(void** state) {
+    (void)state;
+    cuda_fixture f = {.driver = cuda_kit_driver()};
+    f.driver->reset(NULL);
+    const berth_option_setting settings[] = {
+        {"DEVICE", "cuda"},
+        {"CUDA_MODULE", BERTH_TEST_CUDA_MODULE},
+        {"CUDA_DRIVER", BERTH_TEST_CUDA_DRIVER},
+        {"KEEP", "none"},
+    };
+    const berth_runtime_options options = {
+        .struct_size = sizeof options,
+        .settings = settings,
+        .setting_count = sizeof settings / sizeof settings[0],
+    };
+    berth_runtime* runtime;
+    berth_context *owner, *user;
+    assert_ok(berth_runtime_create(&options, &runtime));
+    assert_ok(berth_context_create(runtime, &owner));
+    assert_ok(berth_context_create(runtime, &user));
+    berth_tensor* x = berth_ones(owner, BERTH_F32, 1, (int64_t[]){LONG});
+    assert_ok(berth_context_synchronize(owner));
+    cuda_kit_fail(&f, "cuLaunchKernel", 2, CU_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    assert_null(berth_sort(user, x, 0, false, NULL));
+    assert_non_null(strstr(berth_context_error_text(user), "sort(f32[70000])"));
+    assert_non_null(strstr(berth_context_error_text(user), "LAUNCH_OUT_OF_RESOURCES"));
+    berth_release(x);
+    assert_ok(berth_trim(runtime, 0, NULL));
+    assert_ok(berth_context_synchronize(user));
+    berth_context_release(owner);
+    berth_context_release(user);
+    berth_runtime_release(runtime);
+    const char* first;
+    if (f.driver->query_violations(&first) != 0) fail_msg("%s", first);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_that_no_event_can_mark_is_waited_for),
@@ -124,6 +164,7 @@ int main(void) {
         cmocka_unit_test(an_event_that_cannot_be_waited_for_is_by_its_stream),
         cmocka_unit_test(a_device_that_cannot_be_waited_for_at_all_is_lost),
         cmocka_unit_test(a_blocking_call_that_cannot_wait_at_once_waits_again),
+        cmocka_unit_test(what_a_failed_op_had_enqueued_may_still_read_other_contexts_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
