@@ -136,9 +136,15 @@ berth_status berth_stream_synchronize(berth_stream* stream) {
     return berth_stream_wait(stream, ticket);
 }
 
+bool berth_stream_come_to_rest(berth_stream* stream) {
+    if (berth_stream_synchronize(stream) == BERTH_OK) return true;
+    uint64_t ticket;
+    return berth_stream_record(stream, &ticket) == BERTH_OK && berth_stream_outwait(stream, ticket);
+}
+
 berth_status berth_stream_drain(berth_stream* stream) {
     const berth_status status = berth_stream_synchronize(stream);
     // a device that refuses twice has stopped: nothing will run any more
-    if (status != BERTH_OK) (void)!berth_stream_synchronize(stream);
+    if (status != BERTH_OK) (void)berth_stream_come_to_rest(stream);
     return status;
 }

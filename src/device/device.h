@@ -176,6 +176,8 @@ void berth_device_unpin(berth_device* device, void* data, uint64_t size);
 /// Blocks until nothing enqueued before `ticket` runs any more, for who takes memory away from it:
 /// it is done, or the device is lost. False where the device refuses to say.
 BERTH_NODISCARD bool berth_stream_outwait(berth_stream* stream, uint64_t ticket);
+/// The same for everything enqueued so far: true also where the device is lost.
+bool berth_stream_come_to_rest(berth_stream* stream);
 /// Blocks until everything enqueued so far is done.
 BERTH_NODISCARD berth_status berth_stream_synchronize(berth_stream* stream);
 /// The same for callers that take memory away from enqueued work when it returns: tries again where

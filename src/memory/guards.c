@@ -88,7 +88,7 @@ static bool drop_space(const berth_guards* guards, const berth_guarded_rest* res
 
 /// Tries once more what was refused.
 static void drop_rests(berth_guards* guards) {
-    if (guards->rests.count == 0 || berth_stream_drain(guards->stream) != BERTH_OK) return;
+    if (guards->rests.count == 0 || !berth_stream_come_to_rest(guards->stream)) return;
     for (size_t i = guards->rests.count; i-- > 0;)
         if (drop_space(guards, &guards->rests.items[i]))
             guards->rests.items[i] = guards->rests.items[--guards->rests.count];
@@ -149,7 +149,7 @@ void berth_guards_give(berth_guards* guards, const berth_block* block) {
     BERTH_CHECK(1, is_known);
     atomic_fetch_sub_explicit(&guards->large_bytes, block->size_bytes, memory_order_relaxed);
     const berth_guarded_rest rest = {(berth_space*)(uintptr_t)entry.handle, entry.size_bytes};
-    if (berth_stream_drain(guards->stream) == BERTH_OK && drop_space(guards, &rest)) return;
+    if (berth_stream_come_to_rest(guards->stream) && drop_space(guards, &rest)) return;
     BERTH_CHECK(1, guards->rests.count < guards->rests.capacity);
     guards->rests.items[guards->rests.count++] = rest;
 }

@@ -209,13 +209,13 @@ static void a_device_that_is_lost_while_it_ends_is_no_trouble(void** state) {
     end(&s);
 }
 
-/// A runtime on the stand-in that waits for each op.
-static berth_runtime* create_runtime(cuda_fixture* f, const char* is_blocking) {
+/// A runtime on the stand-in, with one more setting.
+static berth_runtime* create_runtime(cuda_fixture* f, const char* option, const char* value) {
     const berth_option_setting settings[] = {
         {"DEVICE", "cuda"},
         {"CUDA_MODULE", BERTH_TEST_CUDA_MODULE},
         {"CUDA_DRIVER", BERTH_TEST_CUDA_DRIVER},
-        {"LAUNCH_BLOCKING", is_blocking},
+        {option, value},
         {"THREADS", "1"},
     };
     const berth_runtime_options options = {
@@ -234,7 +234,7 @@ static void a_programs_error_names_the_op_whose_work_failed(void** state) {
     cuda_fixture f = {.driver = cuda_kit_driver()};
     f.driver->reset(NULL);
     failing_host_init(&f.allocator);
-    berth_runtime* runtime = create_runtime(&f, "1");
+    berth_runtime* runtime = create_runtime(&f, "LAUNCH_BLOCKING", "1");
     berth_context* context;
     assert_ok(berth_context_create(runtime, &context));
     const int64_t dims[] = {100};
@@ -256,6 +256,52 @@ static void a_programs_error_names_the_op_whose_work_failed(void** state) {
     assert_int_equal(f.allocator.live_blocks, 0);
 }
 
+/// Two contexts, of which one reads what is the other's, on a device that crashes under them.
+static void lose_runtime(const char* option, const char* value) {
+    cuda_fixture f = {.driver = cuda_kit_driver()};
+    f.driver->reset(NULL);
+    failing_host_init(&f.allocator);
+    berth_runtime* runtime = create_runtime(&f, option, value);
+    berth_context *first, *second;
+    assert_ok(berth_context_create(runtime, &first));
+    assert_ok(berth_context_create(runtime, &second));
+    berth_tensor* small = berth_ones(first, BERTH_F32, 1, (int64_t[]){100});
+    berth_tensor* large = berth_ones(first, BERTH_F32, 1, (int64_t[]){50000});
+    berth_tensor* more = berth_ones(first, BERTH_F32, 1, (int64_t[]){50000});
+    assert_ok(berth_context_synchronize(first));
+    f.driver->crash_kernel(1);
+    berth_tensor* y = berth_exp(second, large);
+    berth_tensor* z = berth_copy(second, small);
+    berth_release(more);
+    assert_int_equal(berth_context_synchronize(second), BERTH_ERR_DEVICE);
+    berth_release_all(small, large, y, z);
+    berth_context_release(first);
+    berth_context_release(second);
+    berth_runtime_release(runtime);
+    if (f.allocator.live_blocks != 0)
+        fail_msg("%d blocks of the host's are left with %s=%s",
+                 (int)f.allocator.live_blocks,
+                 option,
+                 value);
+    const char* violation;
+    if (f.driver->query_violations(&violation) != 0) fail_msg("%s", violation);
+}
+
+static void a_runtime_whose_device_is_lost_ends_whatever_watches_it(void** state) {
+    (void)state;
+    static const char* const settings[][2] = {
+        {"KEEP", "none"},
+        {"GUARD", "1"},
+        {"CHECK_ORDER", "1"},
+        {"COMPACT", "always"},
+        {"LEAKS", "1"},
+        {"POISON", "both"},
+        {"MODE", "pool"},
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        lose_runtime(settings[i][0], settings[i][1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_kernel_loses_the_device_for_good),
@@ -266,6 +312,7 @@ int main(void) {
         cmocka_unit_test(roll_backs_that_fail_lose_the_device),
         cmocka_unit_test(a_programs_error_names_the_op_whose_work_failed),
         cmocka_unit_test(a_device_that_is_lost_while_it_ends_is_no_trouble),
+        cmocka_unit_test(a_runtime_whose_device_is_lost_ends_whatever_watches_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
