@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of the CUDA back end that lay out and index elements, run on the host, against the CPU's.
 #include "cuda/cuda_kernel_kit.h"
-#include "device/cuda/cuda_path.h"
+#include "device/cuda/cuda_walk.h"
 
 enum { ROUNDS = 150 };
 
@@ -414,18 +414,18 @@ static void divisors_give_the_whole_quotient_of_every_index(void** state) {
 
 static void units_are_as_wide_as_addresses_and_steps_allow(void** state) {
     (void)state;
-    berth_cuda_path path = berth_cuda_path_make();
-    berth_cuda_path_append(&path, 3, (int64_t[BERTH_CUDA_PATH_OPERANDS]){24, 7});
-    berth_cuda_path_append(&path, 16, (int64_t[BERTH_CUDA_PATH_OPERANDS]){1, 0});
-    berth_cuda_path same = path;
-    assert_int_equal(berth_cuda_path_widen(&same, 1, 2, 0), 16);
+    berth_cuda_walk walk = berth_cuda_walk_begin();
+    berth_cuda_walk_append(&walk, 3, (int64_t[BERTH_CUDA_WALK_OPERANDS]){24, 7});
+    berth_cuda_walk_append(&walk, 16, (int64_t[BERTH_CUDA_WALK_OPERANDS]){1, 0});
+    berth_cuda_walk same = walk;
+    assert_int_equal(berth_cuda_walk_widen(&same, 1, 2, 0), 16);
     assert_int_equal(same.count, 6);
     assert_int_equal(same.strides[0][0], 3);
     assert_int_equal(same.strides[1][0], 7); // stands still, and counts its own elements
-    same = path;
-    assert_int_equal(berth_cuda_path_widen(&same, 1, 2, 0x1004), 4);
-    same = path;
-    assert_int_equal(berth_cuda_path_widen(&same, 3, 2, 0), 2);
+    same = walk;
+    assert_int_equal(berth_cuda_walk_widen(&same, 1, 2, 0x1004), 4);
+    same = walk;
+    assert_int_equal(berth_cuda_walk_widen(&same, 3, 2, 0), 2);
     assert_int_equal(same.count, 48);
 }
 

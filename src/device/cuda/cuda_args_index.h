@@ -4,11 +4,11 @@
 #ifndef BERTH_DEVICE_CUDA_ARGS_INDEX_H
 #define BERTH_DEVICE_CUDA_ARGS_INDEX_H
 
-#include "device/cuda/cuda_path.h"
+#include "device/cuda/cuda_walk.h"
 
 /// Units from one place to another.
 typedef struct berth_cuda_place_args {
-    berth_cuda_path path; ///< 0: source, 1: target
+    berth_cuda_walk walk; ///< 0: source, 1: target
     const void* source;
     void* target;
     uint32_t unit_bytes;
@@ -17,7 +17,7 @@ typedef struct berth_cuda_place_args {
 
 /// Elements of one plain type to another.
 typedef struct berth_cuda_convert_args {
-    berth_cuda_path path; ///< 0: source, 1: target, in elements
+    berth_cuda_walk walk; ///< 0: source, 1: target, in elements
     const void* source;
     void* target;
     int32_t from; ///< berth_dtype
@@ -27,7 +27,7 @@ typedef struct berth_cuda_convert_args {
 /// out[i] is x moved on by the index's value times `step`; `missing` where the index is not in
 /// [0, size).
 typedef struct berth_cuda_gather_args {
-    berth_cuda_path path; ///< 0: x in units, 1: the index in elements
+    berth_cuda_walk walk; ///< 0: x in units, 1: the index in elements
     const void* x;
     const void* index;
     void* out;
@@ -40,7 +40,7 @@ typedef struct berth_cuda_gather_args {
 
 /// Rows of a table of a quantised type, as f32.
 typedef struct berth_cuda_embed_args {
-    berth_cuda_path path; ///< of the ids, 0: in elements
+    berth_cuda_walk walk; ///< of the ids, 0: in elements
     const unsigned char* table;
     const void* ids;
     float* out;
@@ -63,7 +63,7 @@ typedef enum berth_cuda_meeting {
 /// The elements that may meet in one place are a line: along the indexed dimension. `owners`
 /// threads go through each line, in ascending order, and write the places that are theirs.
 typedef struct berth_cuda_scatter_args {
-    berth_cuda_path lines; ///< 0: out, 1: index in elements, 2: source
+    berth_cuda_walk lines; ///< 0: out, 1: index in elements, 2: source
     void* out;
     const void* index;
     const void* source;
@@ -81,7 +81,7 @@ typedef struct berth_cuda_scatter_args {
 
 /// Elements of x with others around them.
 typedef struct berth_cuda_pad_args {
-    berth_cuda_path path; ///< of out; 0: x
+    berth_cuda_walk walk; ///< of out; 0: x
     int64_t before[BERTH_MAX_RANK];
     int64_t sizes[BERTH_MAX_RANK]; ///< of x
     const void* x;
@@ -92,7 +92,7 @@ typedef struct berth_cuda_pad_args {
 
 /// A triangle of every matrix.
 typedef struct berth_cuda_triangle_args {
-    berth_cuda_path path; ///< 0: x, in elements
+    berth_cuda_walk walk; ///< 0: x, in elements
     const void* x;
     void* out;
     berth_cuda_divisor rows;

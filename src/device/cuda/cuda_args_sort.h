@@ -7,7 +7,7 @@
 #ifndef BERTH_DEVICE_CUDA_ARGS_SORT_H
 #define BERTH_DEVICE_CUDA_ARGS_SORT_H
 
-#include "device/cuda/cuda_path.h"
+#include "device/cuda/cuda_walk.h"
 
 /// Words of a tile, which a block sorts in shared memory.
 #define BERTH_CUDA_TILE_WORDS 2048
@@ -17,7 +17,7 @@
 
 /// Rows of elements to sort.
 typedef struct berth_cuda_sort_rows {
-    berth_cuda_path path; ///< of the rows, or of all elements if `is_flat`; 0: x, 1: out
+    berth_cuda_walk walk; ///< of the rows, or of all elements if `is_flat`; 0: x, 1: out
     const void* x;
     int64_t stride; ///< elements of x from one of a row to the next
     int64_t length; ///< elements of a row
@@ -60,7 +60,7 @@ typedef struct berth_cuda_scan_args {
 
 /// NONZERO MASKED_SELECT: elements whose flags are not 0.
 typedef struct berth_cuda_select_args {
-    berth_cuda_path path; ///< of all elements, 0: flags, 1: x
+    berth_cuda_walk walk; ///< of all elements, 0: flags, 1: x
     const void* flags;
     uint64_t flag_mask; ///< the bits of a flag that make it differ from 0
     uint32_t flag_bytes;
@@ -78,7 +78,7 @@ typedef struct berth_cuda_select_args {
 
 /// UNIQUE: values among sorted records.
 typedef struct berth_cuda_unique_args {
-    berth_cuda_path path; ///< of x
+    berth_cuda_walk walk; ///< of x
     const void* x;
     const uint64_t* records;
     int64_t count;

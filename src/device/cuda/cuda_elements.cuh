@@ -7,7 +7,7 @@
 #ifndef BERTH_DEVICE_CUDA_ELEMENTS_CUH
 #define BERTH_DEVICE_CUDA_ELEMENTS_CUH
 
-#include "device/cuda/cuda_layer.cuh"
+#include "device/cuda/cuda_walk.cuh"
 
 namespace {
 
@@ -301,7 +301,7 @@ DEVICE void dense_vectors(const element_args& args) {
 /// Where vector `at` lies in each operand. Walks of several dimensions are small.
 template <int OPERANDS>
 DEVICE walk_place<OPERANDS> vector_place(const element_args& args, int64_t at) {
-    if (args.walk.rank > 1) return walk_to_by<OPERANDS, uint32_t>(args.walk, (uint32_t)at);
+    if (args.walk.rank > 1) return walk_to<OPERANDS>(args.walk, at);
     walk_place<OPERANDS> place;
     UNROLL
     for (int i = 0; i < OPERANDS; ++i)

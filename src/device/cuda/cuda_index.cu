@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that read and write by index.
-#include "device/cuda/cuda_path.cuh"
+#include "device/cuda/cuda_walk.cuh"
 
 namespace {
 
@@ -9,7 +9,7 @@ constexpr int SOME = 4; // units that a thread has under way at once
 // --- Reading ------------------------------------------------------------------------------------
 
 template <class Unit> DEVICE Unit gather_unit(const berth_cuda_gather_args& args, int64_t at) {
-    const path_place<2> place = path_to<2>(args.path, at);
+    const walk_place<2> place = walk_to<2>(args.walk, at);
     const int64_t index = index_at(args.index, args.is_wide, place.of[1]);
     if (index >= 0 && index < args.size)
         return ((const Unit*)args.x)[place.of[0] + index * args.step];
@@ -19,7 +19,7 @@ template <class Unit> DEVICE Unit gather_unit(const berth_cuda_gather_args& args
 }
 
 template <class Unit> DEVICE void gather_units(const berth_cuda_gather_args& args) {
-    const int64_t count = args.path.count, step = grid_step();
+    const int64_t count = args.walk.count, step = grid_step();
     Unit* out = (Unit*)args.out;
     for (int64_t first = grid_first(); first < count; first += SOME * step) {
         Unit held[SOME] = {};
@@ -52,7 +52,7 @@ DEVICE uint8_t join(add_bool, uint8_t old, uint8_t value) {
 /// One owner's places of one line.
 template <class Join>
 DEVICE void scatter_line(const berth_cuda_scatter_args& args,
-                         const path_place<3>& line,
+                         const walk_place<3>& line,
                          int64_t owner) {
     typedef typename Join::type T;
     T* out = (T*)args.out + line.of[0];
@@ -87,7 +87,7 @@ template <class Join> DEVICE void scatter_lines(const berth_cuda_scatter_args& a
     for (int64_t at = grid_first(); at < count; at += grid_step()) {
         // neighbouring threads have neighbouring lines
         const int64_t owner = at / lines;
-        scatter_line<Join>(args, path_to<3>(args.lines, at - owner * lines), owner);
+        scatter_line<Join>(args, walk_to<3>(args.lines, at - owner * lines), owner);
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EMBEDDING of quantised tables.
-#include "device/cuda/cuda_path.cuh"
+#include "device/cuda/cuda_walk.cuh"
 #include "device/cuda/cuda_weights.cuh"
 
 namespace {
@@ -15,11 +15,11 @@ DEVICE void embed_quad(const berth_cuda_embed_args& args, int64_t index, int64_t
 }
 
 template <class Blocks> DEVICE void embed_rows(const berth_cuda_embed_args& args) {
-    const int64_t count = args.path.count * args.row.size;
+    const int64_t count = args.walk.count * args.row.size;
     for (int64_t at = grid_first(); at < count; at += grid_step()) {
         int64_t quad = at;
         const int64_t id = divide_any(args.row, args.is_small != 0, quad);
-        const int64_t index = index_at(args.ids, args.is_wide, path_to<1>(args.path, id).of[0]);
+        const int64_t index = index_at(args.ids, args.is_wide, walk_to<1>(args.walk, id).of[0]);
         lanes<float, 4> held;
         if (index >= 0 && index < args.size)
             embed_quad<Blocks>(args, index, quad, held.of);

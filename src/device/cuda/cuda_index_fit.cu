@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that lay elements out anew: joined, repeated, rolled, padded, a triangle of them.
 #include "device/cuda/cuda_elements.cuh"
-#include "device/cuda/cuda_path.cuh"
+#include "device/cuda/cuda_walk.cuh"
 
 namespace {
 
@@ -10,7 +10,7 @@ constexpr int SOME = 4; // units that a thread has under way at once
 // --- Placing ------------------------------------------------------------------------------------
 
 template <class Unit> DEVICE void place_units(const berth_cuda_place_args& args) {
-    const int64_t count = args.path.count, step = grid_step();
+    const int64_t count = args.walk.count, step = grid_step();
     const Unit* source = (const Unit*)args.source;
     Unit* target = (Unit*)args.target;
     for (int64_t first = grid_first(); first < count; first += SOME * step) {
@@ -20,7 +20,7 @@ template <class Unit> DEVICE void place_units(const berth_cuda_place_args& args)
         for (int i = 0; i < SOME; ++i) {
             const int64_t at = first + i * step;
             if (at >= count) continue;
-            const path_place<2> place = path_to<2>(args.path, at);
+            const walk_place<2> place = walk_to<2>(args.walk, at);
             held[i] = source[place.of[0]];
             to[i] = args.is_dense != 0 ? at : place.of[1];
         }
@@ -36,18 +36,18 @@ template <class Unit> DEVICE void place_units(const berth_cuda_place_args& args)
 DEVICE bool find_in_x(const berth_cuda_pad_args& args, int64_t at, int64_t& place) {
     bool is_inside = true;
     place = 0;
-    for (int32_t d = args.path.rank - 1; d >= 0; --d) {
+    for (int32_t d = args.walk.rank - 1; d >= 0; --d) {
         int64_t own = at;
-        if (d > 0) at = divide_any(args.path.dims[d], args.path.is_small != 0, own);
+        if (d > 0) at = divide_any(args.walk.dims[d], args.walk.is_small != 0, own);
         own -= args.before[d];
         is_inside = is_inside && own >= 0 && own < args.sizes[d];
-        place += own * args.path.strides[0][d];
+        place += own * args.walk.strides[0][d];
     }
     return is_inside;
 }
 
 template <class Unit> DEVICE void pad_units(const berth_cuda_pad_args& args) {
-    const int64_t count = args.path.count, step = grid_step();
+    const int64_t count = args.walk.count, step = grid_step();
     const Unit* x = (const Unit*)args.x;
     Unit* out = (Unit*)args.out;
     for (int64_t first = grid_first(); first < count; first += SOME * step) {
@@ -73,7 +73,7 @@ template <class Unit> DEVICE void pad_units(const berth_cuda_pad_args& args) {
 template <class Unit, int N>
 DEVICE lanes<Unit, N> keep(const berth_cuda_triangle_args& args, int64_t at, int64_t place) {
     lanes<Unit, N> held = *(const lanes<Unit, N>*)(const void*)((const Unit*)args.x + place);
-    const bool is_small = args.path.is_small != 0;
+    const bool is_small = args.walk.is_small != 0;
     int64_t column = at;
     int64_t row = divide_any(args.columns, is_small, column);
     divide_any(args.rows, is_small, row);
@@ -85,7 +85,7 @@ DEVICE lanes<Unit, N> keep(const berth_cuda_triangle_args& args, int64_t at, int
 }
 
 template <class Unit, int N> DEVICE void keep_triangle(const berth_cuda_triangle_args& args) {
-    const int64_t count = args.path.count, step = grid_step() * N;
+    const int64_t count = args.walk.count, step = grid_step() * N;
     Unit* out = (Unit*)args.out;
     for (int64_t first = grid_first() * N; first < count; first += SOME * step) {
         lanes<Unit, N> held[SOME] = {};
@@ -94,7 +94,7 @@ template <class Unit, int N> DEVICE void keep_triangle(const berth_cuda_triangle
             const int64_t at = first + i * step;
             if (at >= count) continue;
             held[i] =
-                keep<Unit, N>(args, at, args.is_dense != 0 ? at : path_to<1>(args.path, at).of[0]);
+                keep<Unit, N>(args, at, args.is_dense != 0 ? at : walk_to<1>(args.walk, at).of[0]);
         }
         UNROLL
         for (int i = 0; i < SOME; ++i)
@@ -118,8 +118,8 @@ KERNEL(place, berth_cuda_place_args) {
 
 KERNEL(place_as, berth_cuda_convert_args) {
     const berth_dtype from = (berth_dtype)args.from, to = (berth_dtype)args.to;
-    for (int64_t at = grid_first(); at < args.path.count; at += grid_step()) {
-        const path_place<2> place = path_to<2>(args.path, at);
+    for (int64_t at = grid_first(); at < args.walk.count; at += grid_step()) {
+        const walk_place<2> place = walk_to<2>(args.walk, at);
         if (is_real_type(to))
             store(args.target, to, place.of[1], load_real(args.source, from, place.of[0], to));
         else

@@ -68,47 +68,40 @@ static void copy_words(berth_view* items, int64_t item_bytes, void* out) {
 /// -1.
 static int32_t find_turned(const berth_cuda_walk* walk) {
     const int32_t last = walk->rank - 1;
-    if (last < 1 || walk->dims[last] < LEAST_TURNED) return -1;
+    if (last < 1 || walk->dims[last].size < LEAST_TURNED) return -1;
     if (walk->strides[0][last] == 0 || walk->strides[0][last] == 1) return -1;
     for (int32_t d = 0; d < last; ++d)
-        if (walk->strides[0][d] == 1 && walk->dims[d] >= LEAST_TURNED) return d;
+        if (walk->strides[0][d] == 1 && walk->dims[d].size >= LEAST_TURNED) return d;
     return -1;
-}
-
-/// Adds a dimension to the matrices' walk; neighbours that join were joined before.
-static void append(berth_cuda_walk* walk, int64_t size, int64_t from_stride, int64_t out_stride) {
-    walk->dims[walk->rank] = size;
-    walk->strides[0][walk->rank] = from_stride;
-    walk->strides[1][walk->rank] = out_stride;
-    walk->count *= size;
-    ++walk->rank;
 }
 
 static void turn(
     const berth_cuda_walk* walk, int32_t turned, int64_t item_bytes, const void* from, void* out) {
     const int32_t last = walk->rank - 1;
-    int64_t out_strides[BERTH_MAX_RANK];
+    int64_t out_strides[BERTH_CUDA_WALK_RANK];
     int64_t stride = 1;
     for (int32_t d = last; d >= 0; --d) {
         out_strides[d] = stride;
-        stride *= walk->dims[d];
+        stride *= walk->dims[d].size;
     }
     const int64_t side = berth_cuda_turn_side(item_bytes);
     berth_cuda_turn_args args = {
-        .matrices = {.count = 1},
+        .matrices = berth_cuda_walk_begin(),
         .out = out,
         .from = from,
-        .rows = walk->dims[turned],
-        .columns = walk->dims[last],
+        .rows = walk->dims[turned].size,
+        .columns = walk->dims[last].size,
         .row_stride = out_strides[turned],
         .column_stride = walk->strides[0][last],
-        .row_tiles = berth_cuda_ceil_div(walk->dims[turned], side),
-        .column_tiles = berth_cuda_ceil_div(walk->dims[last], side),
+        .row_tiles = berth_cuda_ceil_div(walk->dims[turned].size, side),
+        .column_tiles = berth_cuda_ceil_div(walk->dims[last].size, side),
         .item_bytes = (uint32_t)item_bytes,
     };
-    for (int32_t d = 0; d < last; ++d)
-        if (d != turned) append(&args.matrices, walk->dims[d], walk->strides[0][d], out_strides[d]);
-    args.matrices.is_small = args.matrices.count < INT32_MAX;
+    for (int32_t d = 0; d < last; ++d) {
+        const int64_t strides[BERTH_CUDA_WALK_OPERANDS] = {walk->strides[0][d], out_strides[d]};
+        if (d != turned) berth_cuda_walk_append(&args.matrices, walk->dims[d].size, strides);
+    }
+    berth_cuda_walk_finish(&args.matrices);
     const uint64_t tiles = (uint64_t)(args.matrices.count * args.row_tiles * args.column_tiles);
     args.is_small = tiles < INT32_MAX;
     const uint64_t blocks = args.is_small ? tiles : INT32_MAX;
@@ -142,7 +135,7 @@ void berth_cuda_copy_view(const berth_view* from, void* out) {
     berth_view joined = items;
     joined.rank = walk.rank;
     for (int32_t d = 0; d < walk.rank; ++d) {
-        joined.dims[d] = walk.dims[d];
+        joined.dims[d] = walk.dims[d].size;
         joined.strides[d] = walk.strides[0][d];
     }
     copy_words(&joined, bytes, out);

@@ -50,8 +50,8 @@ static void count_vectors(berth_cuda_element_args* args, uint32_t operands, int6
     const int32_t last = walk->rank - 1;
     const int64_t whole = walk->count;
     walk->count /= lanes;
-    walk->dims[last] /= lanes;
-    walk->is_small = walk->count < INT32_MAX;
+    walk->dims[last].size /= lanes;
+    berth_cuda_walk_finish(walk);
     args->tail_begin = walk->count * lanes;
     args->tail = (uint32_t)(whole - args->tail_begin);
     args->is_dense = last == 0;
@@ -72,7 +72,7 @@ static bool vectorise(berth_cuda_element_args* args, uint32_t operands, uint32_t
     const int64_t stored = lanes * out_bytes < VECTOR_BYTES ? lanes * out_bytes : VECTOR_BYTES;
     const int32_t last = walk->rank - 1;
     if (last < 0 || (uintptr_t)args->out % (uint64_t)stored != 0) return false;
-    if (last > 0 && (walk->dims[last] % lanes != 0 || walk->count / lanes >= INT32_MAX))
+    if (last > 0 && (walk->dims[last].size % lanes != 0 || walk->count / lanes >= INT32_MAX))
         return false;
     for (uint32_t i = 0; i < operands; ++i)
         if (!has_vectors(args, i, lanes, i < conditions ? 1 : bytes)) return false;

@@ -18,7 +18,7 @@ static void run_units(berth_cuda_kernel kernel, int64_t count, const void* args)
     if (count > 0) berth_cuda_run(kernel, berth_cuda_blocks_for(threads, THREADS), THREADS, args);
 }
 
-/// Bits of an address or of a distance in bytes, for berth_cuda_path_widen().
+/// Bits of an address or of a distance in bytes, for berth_cuda_walk_widen().
 static uint64_t bits_of(const void* address) { return (uint64_t)(uintptr_t)address; }
 
 /// An element of `bytes`, over and over.
@@ -38,15 +38,15 @@ static void dense_strides(const berth_view* shape, int64_t strides[BERTH_MAX_RAN
 
 // --- Placing ------------------------------------------------------------------------------------
 
-/// Runs a path from `source` to `target`, elements of `dtype`.
+/// Goes along a walk from `source` to `target`, elements of `dtype`.
 static void run_place(
-    berth_cuda_path* path, berth_dtype dtype, const void* source, void* target, bool is_dense) {
+    berth_cuda_walk* walk, berth_dtype dtype, const void* source, void* target, bool is_dense) {
     berth_cuda_place_args args = {.source = source, .target = target, .is_dense = is_dense};
     const uint64_t places = bits_of(source) | bits_of(target);
-    args.unit_bytes = berth_cuda_path_widen(path, 3, berth_dtype_bytes(dtype), places);
-    berth_cuda_path_finish(path);
-    args.path = *path;
-    run_units(BERTH_CUDA_KERNEL_place, path->count, &args);
+    args.unit_bytes = berth_cuda_walk_widen(walk, 3, berth_dtype_bytes(dtype), places);
+    berth_cuda_walk_finish(walk);
+    args.walk = *walk;
+    run_units(BERTH_CUDA_KERNEL_place, walk->count, &args);
 }
 
 /// Puts `part` where it belongs in the output, whose dimension `d + 1` is part's `d` from
@@ -57,26 +57,26 @@ static void put_part(const berth_view* out,
                      unsigned char* target) {
     int64_t strides[BERTH_MAX_RANK];
     dense_strides(out, strides);
-    berth_cuda_path path = berth_cuda_path_make();
+    berth_cuda_walk walk = berth_cuda_walk_begin();
     for (int32_t d = 0; d < part->rank; ++d) {
-        const int64_t own[BERTH_CUDA_PATH_OPERANDS] = {part->strides[d],
+        const int64_t own[BERTH_CUDA_WALK_OPERANDS] = {part->strides[d],
                                                        strides[d >= inserted ? d + 1 : d]};
-        berth_cuda_path_append(&path, part->dims[d], own);
+        berth_cuda_walk_append(&walk, part->dims[d], own);
     }
-    if (path.count == 0) return;
+    if (walk.count == 0) return;
     if (part->dtype == out->dtype) {
-        run_place(&path, out->dtype, part->data, target, false);
+        run_place(&walk, out->dtype, part->data, target, false);
         return;
     }
-    berth_cuda_path_finish(&path);
+    berth_cuda_walk_finish(&walk);
     const berth_cuda_convert_args args = {
-        .path = path,
+        .walk = walk,
         .source = part->data,
         .target = target,
         .from = (int32_t)part->dtype,
         .to = (int32_t)out->dtype,
     };
-    const uint64_t blocks = berth_cuda_blocks_for((uint64_t)path.count, THREADS);
+    const uint64_t blocks = berth_cuda_blocks_for((uint64_t)walk.count, THREADS);
     berth_cuda_run(BERTH_CUDA_KERNEL_place_as, blocks, THREADS, &args);
 }
 
@@ -127,16 +127,16 @@ static void launch_repeat(const berth_op_call* call) {
     const int32_t missing = out->rank - x->rank;
     int64_t strides[BERTH_MAX_RANK];
     dense_strides(out, strides);
-    berth_cuda_path path = berth_cuda_path_make();
+    berth_cuda_walk walk = berth_cuda_walk_begin();
     for (int32_t d = 0; d < out->rank; ++d) {
         const int64_t size = d >= missing ? x->dims[d - missing] : 1;
         const int64_t stride = d >= missing ? x->strides[d - missing] : 0;
-        const int64_t again[BERTH_CUDA_PATH_OPERANDS] = {0, size * strides[d]};
-        const int64_t once[BERTH_CUDA_PATH_OPERANDS] = {stride, strides[d]};
-        berth_cuda_path_append(&path, params->times[d], again);
-        berth_cuda_path_append(&path, size, once);
+        const int64_t again[BERTH_CUDA_WALK_OPERANDS] = {0, size * strides[d]};
+        const int64_t once[BERTH_CUDA_WALK_OPERANDS] = {stride, strides[d]};
+        berth_cuda_walk_append(&walk, params->times[d], again);
+        berth_cuda_walk_append(&walk, size, once);
     }
-    run_place(&path, x->dtype, x->data, out->data, true);
+    run_place(&walk, x->dtype, x->data, out->data, true);
 }
 
 // --- Padding and triangles ----------------------------------------------------------------------
@@ -147,22 +147,22 @@ static void append_padded(berth_cuda_pad_args* args,
                           int64_t size,
                           int64_t stride,
                           const int64_t pads[2]) {
-    berth_cuda_path* path = &args->path;
+    berth_cuda_walk* walk = &args->walk;
     const int64_t whole = pads[0] + size + pads[1];
-    const int32_t last = path->rank - 1;
-    path->count *= whole;
-    if (last >= 0 && pads[0] == 0 && pads[1] == 0 && path->strides[0][last] == size * stride) {
-        path->dims[last].size *= size;
+    const int32_t last = walk->rank - 1;
+    walk->count *= whole;
+    if (last >= 0 && pads[0] == 0 && pads[1] == 0 && walk->strides[0][last] == size * stride) {
+        walk->dims[last].size *= size;
         args->sizes[last] *= size;
         args->before[last] *= size;
-        path->strides[0][last] = stride;
+        walk->strides[0][last] = stride;
         return;
     }
-    path->dims[path->rank].size = whole;
-    path->strides[0][path->rank] = stride;
-    args->sizes[path->rank] = size;
-    args->before[path->rank] = pads[0];
-    ++path->rank;
+    walk->dims[walk->rank].size = whole;
+    walk->strides[0][walk->rank] = stride;
+    args->sizes[walk->rank] = size;
+    args->before[walk->rank] = pads[0];
+    ++walk->rank;
 }
 
 static void launch_pad(const berth_op_call* call) {
@@ -170,21 +170,21 @@ static void launch_pad(const berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const int64_t bytes = berth_dtype_bytes(x->dtype);
     berth_cuda_pad_args args = {
-        .path = berth_cuda_path_make(), .x = x->data, .out = call->outputs[0].data};
+        .walk = berth_cuda_walk_begin(), .x = x->data, .out = call->outputs[0].data};
     for (int32_t d = 0; d < x->rank; ++d)
         append_padded(&args, x->dims[d], x->strides[d], params->pads[d]);
-    if (args.path.count == 0) return;
+    if (args.walk.count == 0) return;
     unsigned char item[8] = {0};
     berth_cuda_value_store(x->dtype, params->value, item);
     fill_unit(args.value, item, bytes);
-    const int32_t last = args.path.rank - 1;
+    const int32_t last = args.walk.rank - 1;
     uint64_t places = bits_of(args.x) | bits_of(args.out);
     if (last >= 0) places |= (uint64_t)((args.sizes[last] | args.before[last]) * bytes);
-    args.unit_bytes = berth_cuda_path_widen(&args.path, 1, bytes, places);
+    args.unit_bytes = berth_cuda_walk_widen(&args.walk, 1, bytes, places);
     if (last >= 0) args.sizes[last] /= args.unit_bytes / bytes;
     if (last >= 0) args.before[last] /= args.unit_bytes / bytes;
-    berth_cuda_path_finish(&args.path);
-    run_units(BERTH_CUDA_KERNEL_pad, args.path.count, &args);
+    berth_cuda_walk_finish(&args.walk);
+    run_units(BERTH_CUDA_KERNEL_pad, args.walk.count, &args);
 }
 
 static void run_triangle(const berth_op_call* call, bool is_lower) {
@@ -196,7 +196,7 @@ static void run_triangle(const berth_op_call* call, bool is_lower) {
     int64_t diagonal = params->diagonal < -rows ? -rows : params->diagonal;
     if (diagonal > columns) diagonal = columns;
     berth_cuda_triangle_args args = {
-        .path = berth_cuda_path_make(),
+        .walk = berth_cuda_walk_begin(),
         .x = x->data,
         .out = call->outputs[0].data,
         .rows = berth_cuda_divisor_make(rows),
@@ -207,14 +207,14 @@ static void run_triangle(const berth_op_call* call, bool is_lower) {
         .item_bytes = (uint32_t)berth_dtype_bytes(x->dtype),
     };
     for (int32_t d = 0; d < x->rank; ++d) {
-        const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {x->strides[d]};
-        berth_cuda_path_append(&args.path, x->dims[d], strides);
+        const int64_t strides[BERTH_CUDA_WALK_OPERANDS] = {x->strides[d]};
+        berth_cuda_walk_append(&args.walk, x->dims[d], strides);
     }
-    berth_cuda_path_finish(&args.path);
+    berth_cuda_walk_finish(&args.walk);
     const uint64_t bits = bits_of(args.x) | bits_of(args.out) | (uint64_t)columns * args.item_bytes;
     args.is_vector = args.is_dense != 0 && bits % BERTH_CUDA_UNIT_BYTES == 0;
     const int64_t a_step = args.is_vector != 0 ? BERTH_CUDA_UNIT_BYTES / args.item_bytes : 1;
-    run_units(BERTH_CUDA_KERNEL_triangle, args.path.count / a_step, &args);
+    run_units(BERTH_CUDA_KERNEL_triangle, args.walk.count / a_step, &args);
 }
 
 static void launch_tril(const berth_op_call* call) { run_triangle(call, true); }
@@ -231,14 +231,14 @@ static void set_missing(berth_cuda_gather_args* args, berth_dtype dtype) {
     if (dtype == BERTH_BF16) fill_unit(args->missing, &nan_halves[1], 2);
 }
 
-/// Runs reads along `path` (0: x, 1: the index), which has all dimensions of the output.
-static void run_gather(const berth_op_call* call, const berth_cuda_path* path, int32_t dim) {
+/// Runs reads along `walk` (0: x, 1: the index), which has all dimensions of the output.
+static void run_gather(const berth_op_call* call, const berth_cuda_walk* walk, int32_t dim) {
     const berth_view* x = &call->inputs[0];
     const berth_view* index = &call->inputs[1];
-    if (path->count == 0) return;
+    if (walk->count == 0) return;
     const int64_t bytes = berth_dtype_bytes(x->dtype);
     berth_cuda_gather_args args = {
-        .path = *path,
+        .walk = *walk,
         .x = x->data,
         .index = index->data,
         .out = call->outputs[0].data,
@@ -248,10 +248,10 @@ static void run_gather(const berth_op_call* call, const berth_cuda_path* path, i
     };
     set_missing(&args, x->dtype);
     const uint64_t places = bits_of(args.x) | bits_of(args.out) | (uint64_t)(args.step * bytes);
-    args.unit_bytes = berth_cuda_path_widen(&args.path, 1, bytes, places);
+    args.unit_bytes = berth_cuda_walk_widen(&args.walk, 1, bytes, places);
     args.step /= args.unit_bytes / bytes;
-    berth_cuda_path_finish(&args.path);
-    run_units(BERTH_CUDA_KERNEL_gather, args.path.count, &args);
+    berth_cuda_walk_finish(&args.walk);
+    run_units(BERTH_CUDA_KERNEL_gather, args.walk.count, &args);
 }
 
 static void launch_gather(const berth_op_call* call) {
@@ -259,30 +259,30 @@ static void launch_gather(const berth_op_call* call) {
     const berth_view* x = &call->inputs[0];
     const berth_view* index = &call->inputs[1];
     const berth_view* out = &call->outputs[0];
-    berth_cuda_path path = berth_cuda_path_make();
+    berth_cuda_walk walk = berth_cuda_walk_begin();
     for (int32_t d = 0; d < out->rank; ++d) {
         const bool stands = d == params->dim || x->dims[d] == 1;
-        const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {
+        const int64_t strides[BERTH_CUDA_WALK_OPERANDS] = {
             stands ? 0 : x->strides[d], index->dims[d] == 1 ? 0 : index->strides[d]};
-        berth_cuda_path_append(&path, out->dims[d], strides);
+        berth_cuda_walk_append(&walk, out->dims[d], strides);
     }
-    run_gather(call, &path, params->dim);
+    run_gather(call, &walk, params->dim);
 }
 
 /// x with its dimension `dim` replaced by those of the index.
 static void select_along(const berth_op_call* call, int32_t dim) {
     const berth_view* x = &call->inputs[0];
     const berth_view* index = &call->inputs[1];
-    berth_cuda_path path = berth_cuda_path_make();
+    berth_cuda_walk walk = berth_cuda_walk_begin();
     for (int32_t d = 0; d < x->rank; ++d) {
-        const int64_t of_x[BERTH_CUDA_PATH_OPERANDS] = {x->strides[d], 0};
-        if (d != dim) berth_cuda_path_append(&path, x->dims[d], of_x);
+        const int64_t of_x[BERTH_CUDA_WALK_OPERANDS] = {x->strides[d], 0};
+        if (d != dim) berth_cuda_walk_append(&walk, x->dims[d], of_x);
         for (int32_t i = 0; i < index->rank && d == dim; ++i) {
-            const int64_t of_index[BERTH_CUDA_PATH_OPERANDS] = {0, index->strides[i]};
-            berth_cuda_path_append(&path, index->dims[i], of_index);
+            const int64_t of_index[BERTH_CUDA_WALK_OPERANDS] = {0, index->strides[i]};
+            berth_cuda_walk_append(&walk, index->dims[i], of_index);
         }
     }
-    run_gather(call, &path, dim);
+    run_gather(call, &walk, dim);
 }
 
 static void launch_index_select(const berth_op_call* call) {
@@ -298,7 +298,7 @@ static void launch_embedding(const berth_op_call* call) {
         return;
     }
     berth_cuda_embed_args args = {
-        .path = berth_cuda_path_make(),
+        .walk = berth_cuda_walk_begin(),
         .table = table->data,
         .ids = ids->data,
         .out = call->outputs[0].data,
@@ -309,14 +309,14 @@ static void launch_embedding(const berth_op_call* call) {
         .is_aligned = bits_of(call->outputs[0].data) % BERTH_CUDA_UNIT_BYTES == 0,
     };
     for (int32_t d = 0; d < ids->rank; ++d) {
-        const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {ids->strides[d]};
-        berth_cuda_path_append(&args.path, ids->dims[d], strides);
+        const int64_t strides[BERTH_CUDA_WALK_OPERANDS] = {ids->strides[d]};
+        berth_cuda_walk_append(&args.walk, ids->dims[d], strides);
     }
-    const int64_t count = args.path.count * (table->dims[1] / 4);
+    const int64_t count = args.walk.count * (table->dims[1] / 4);
     if (count == 0) return;
     args.is_small = count < INT32_MAX;
     args.row = berth_cuda_divisor_make(table->dims[1] / 4);
-    berth_cuda_path_finish(&args.path);
+    berth_cuda_walk_finish(&args.walk);
     const uint64_t blocks = berth_cuda_blocks_for((uint64_t)count, THREADS);
     berth_cuda_run(BERTH_CUDA_KERNEL_embed, blocks, THREADS, &args);
 }
@@ -349,7 +349,7 @@ static void run_scatter(const berth_op_call* call,
     const berth_view* source = &call->inputs[2];
     const int64_t bytes = berth_dtype_bytes(out->dtype);
     berth_cuda_scatter_args args = {
-        .lines = berth_cuda_path_make(),
+        .lines = berth_cuda_walk_begin(),
         .out = out->data,
         .index = index->data,
         .source = source->data,
@@ -364,19 +364,19 @@ static void run_scatter(const berth_op_call* call,
         .is_wide = index->dtype == BERTH_I64,
     };
     for (int32_t d = 0; d < out->rank; ++d) {
-        const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {
+        const int64_t strides[BERTH_CUDA_WALK_OPERANDS] = {
             out->strides[d], index_strides[d], source->strides[d]};
-        if (d != dim) berth_cuda_path_append(&args.lines, shape[d], strides);
+        if (d != dim) berth_cuda_walk_append(&args.lines, shape[d], strides);
     }
     if (args.lines.count == 0 || args.length == 0 || args.size == 0) return;
     if (!is_add) {
         const uint64_t places = bits_of(args.out) | bits_of(args.source) |
                                 (uint64_t)((args.step | args.source_along) * bytes);
-        args.unit_bytes = berth_cuda_path_widen(&args.lines, 1 | 4, bytes, places);
+        args.unit_bytes = berth_cuda_walk_widen(&args.lines, 1 | 4, bytes, places);
         args.step /= args.unit_bytes / bytes;
         args.source_along /= args.unit_bytes / bytes;
     }
-    berth_cuda_path_finish(&args.lines);
+    berth_cuda_walk_finish(&args.lines);
     args.owners = owners_of(args.lines.count, args.length, args.size);
     const uint64_t threads = (uint64_t)args.lines.count * (uint64_t)args.owners;
     const uint64_t blocks = berth_cuda_blocks_for(threads, THREADS);

@@ -40,7 +40,7 @@ static int64_t last_step(const berth_cuda_walk* walk, int64_t none) {
 static bool is_by_columns(const berth_cuda_reduce_args* args, int64_t vector) {
     if (args->size <= LEAST_LANES * vector) return true;
     const berth_cuda_walk* kept = &args->kept;
-    return kept->rank > 0 && kept->dims[kept->rank - 1] >= 4 &&
+    return kept->rank > 0 && kept->dims[kept->rank - 1].size >= 4 &&
            last_step(kept, 0) < last_step(&args->reduced, 0);
 }
 
@@ -53,7 +53,7 @@ static void share_columns(berth_cuda_reduce_args* args, int64_t vector) {
     const int64_t used = groups < most_groups ? groups : most_groups;
     const berth_cuda_walk* kept = &args->kept;
     const int64_t columns =
-        kept->rank > 0 ? berth_cuda_power_of_two(kept->dims[kept->rank - 1]) : 1;
+        kept->rank > 0 ? berth_cuda_power_of_two(kept->dims[kept->rank - 1].size) : 1;
     const int64_t width = columns < WARP ? columns : WARP;
     int64_t depth = used < THREADS / width ? used : THREADS / width;
     if (used / depth > 8) depth = used / 8; // a thread joins at most 32 lanes

@@ -43,7 +43,7 @@ static uint64_t scratch_cumsum(const berth_op_call* call) {
 static bool is_by_columns(const berth_cuda_running_args* args) {
     if (args->size <= 2 * BERTH_CUDA_RUNNING_ITEMS) return true;
     const berth_cuda_walk* kept = &args->kept;
-    return kept->rank > 0 && kept->dims[kept->rank - 1] >= 16 &&
+    return kept->rank > 0 && kept->dims[kept->rank - 1].size >= 16 &&
            berth_cuda_magnitude(kept->strides[0][kept->rank - 1]) <
                berth_cuda_magnitude(args->stride);
 }

@@ -32,7 +32,7 @@ static int64_t record_bytes(const berth_cuda_sort_rows* rows) {
 /// What all that sort have in common; `length` elements of x.
 static berth_cuda_sort_rows make_rows(const berth_view* x, int64_t length, bool is_descending) {
     return (berth_cuda_sort_rows){
-        .path = berth_cuda_path_make(),
+        .walk = berth_cuda_walk_begin(),
         .x = x->data,
         .length = length,
         .kept = length,
@@ -61,11 +61,11 @@ static berth_cuda_sort_rows rows_along(const berth_view* x,
         stride *= d == dim ? kept : x->dims[d];
     }
     for (int32_t d = 0; d < x->rank; ++d) {
-        const int64_t own[BERTH_CUDA_PATH_OPERANDS] = {x->strides[d], strides[d]};
-        if (d != dim) berth_cuda_path_append(&rows.path, x->dims[d], own);
+        const int64_t own[BERTH_CUDA_WALK_OPERANDS] = {x->strides[d], strides[d]};
+        if (d != dim) berth_cuda_walk_append(&rows.walk, x->dims[d], own);
     }
-    rows.count = rows.path.count;
-    berth_cuda_path_finish(&rows.path);
+    rows.count = rows.walk.count;
+    berth_cuda_walk_finish(&rows.walk);
     return rows;
 }
 
@@ -223,21 +223,21 @@ static berth_cuda_select_args make_select(const berth_op_call* call,
                                           const berth_view* flags,
                                           const berth_view* x) {
     berth_cuda_select_args args = {
-        .path = berth_cuda_path_make(),
+        .walk = berth_cuda_walk_begin(),
         .flags = flags->data,
         .flag_mask = truth_mask(flags->dtype),
         .flag_bytes = (uint32_t)berth_dtype_bytes(flags->dtype),
         .rank = shape->rank,
     };
     for (int32_t d = 0; d < shape->rank; ++d) {
-        const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {
+        const int64_t strides[BERTH_CUDA_WALK_OPERANDS] = {
             berth_cuda_broadcast_stride(flags, shape->rank, d),
             x != NULL ? berth_cuda_broadcast_stride(x, shape->rank, d) : 0};
-        berth_cuda_path_append(&args.path, shape->dims[d], strides);
+        berth_cuda_walk_append(&args.walk, shape->dims[d], strides);
         if (shape->dims[d] > 0) args.dims[d] = berth_cuda_divisor_make(shape->dims[d]);
     }
-    berth_cuda_path_finish(&args.path);
-    args.chunks = chunks_of(args.path.count);
+    berth_cuda_walk_finish(&args.walk);
+    args.chunks = chunks_of(args.walk.count);
     if (call->scratch != NULL) args.counts = counts_in(call->scratch);
     if (x != NULL) {
         args.x = x->data;
@@ -306,10 +306,10 @@ static berth_cuda_sort_rows flat_row(const berth_view* x) {
     rows.is_flat = 1;
     rows.count = 1;
     for (int32_t d = 0; d < x->rank; ++d) {
-        const int64_t strides[BERTH_CUDA_PATH_OPERANDS] = {x->strides[d]};
-        berth_cuda_path_append(&rows.path, x->dims[d], strides);
+        const int64_t strides[BERTH_CUDA_WALK_OPERANDS] = {x->strides[d]};
+        berth_cuda_walk_append(&rows.walk, x->dims[d], strides);
     }
-    berth_cuda_path_finish(&rows.path);
+    berth_cuda_walk_finish(&rows.walk);
     return rows;
 }
 
@@ -337,7 +337,7 @@ static int64_t place_of_sorted(const berth_cuda_sort_rows* rows) {
 static berth_cuda_unique_args unique_args(const berth_op_call* call,
                                           const berth_cuda_sort_rows* rows) {
     return (berth_cuda_unique_args){
-        .path = rows->path,
+        .walk = rows->walk,
         .x = rows->x,
         .records = records_in(call->scratch, rows, place_of_sorted(rows)),
         .count = rows->length,

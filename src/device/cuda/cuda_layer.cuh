@@ -164,39 +164,9 @@ template <class T, class Join> DEVICE T block_reduce(T value, T identity, Join j
     return warp_reduce(value, join);
 }
 
-// --- Walks --------------------------------------------------------------------------------------
+// --- Loops over the whole grid ------------------------------------------------------------------
 
-/// Where element `index` of the walk is in each of N operands, in elements.
-template <int N> struct walk_place { int64_t of[N]; };
-
-template <int N, class Index>
-DEVICE walk_place<N> walk_to_by(const berth_cuda_walk& walk, Index index) {
-    walk_place<N> place;
-    for (int i = 0; i < N; ++i)
-        place.of[i] = 0;
-    for (int32_t d = walk.rank - 1; d > 0; --d) {
-        const Index size = (Index)walk.dims[d];
-        const Index next = index / size;
-        const int64_t at = (int64_t)(index - next * size);
-        index = next;
-        UNROLL
-        for (int i = 0; i < N; ++i)
-            place.of[i] += at * walk.strides[i][d];
-    }
-    if (walk.rank > 0) { // what is left is the place in the first dimension: nothing to divide
-        UNROLL
-        for (int i = 0; i < N; ++i)
-            place.of[i] += (int64_t)index * walk.strides[i][0];
-    }
-    return place;
-}
-
-template <int N> DEVICE walk_place<N> walk_to(const berth_cuda_walk& walk, int64_t index) {
-    if (walk.is_small) return walk_to_by<N, uint32_t>(walk, (uint32_t)index);
-    return walk_to_by<N, uint64_t>(walk, (uint64_t)index);
-}
-
-/// The first item of this thread in a loop over the whole grid, and the step of the loop.
+/// The first item of this thread, and the step from one of its items to the next.
 DEVICE int64_t grid_first() { return (int64_t)block_index() * thread_count() + thread_index(); }
 DEVICE int64_t grid_step() { return (int64_t)block_count() * thread_count(); }
 

@@ -11,6 +11,7 @@
 #ifndef BERTH_DEVICE_CUDA_PRODUCT_CUH
 #define BERTH_DEVICE_CUDA_PRODUCT_CUH
 
+#include "device/cuda/cuda_walk.cuh"
 #include "device/cuda/cuda_weights.cuh"
 
 #define PRODUCT_SEGMENT 128

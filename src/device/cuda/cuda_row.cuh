@@ -5,7 +5,7 @@
 #ifndef BERTH_DEVICE_CUDA_ROW_CUH
 #define BERTH_DEVICE_CUDA_ROW_CUH
 
-#include "device/cuda/cuda_layer.cuh"
+#include "device/cuda/cuda_walk.cuh"
 
 /// Elements of 16 bytes: what one thread takes of a row at a time.
 template <class T> constexpr int32_t vector_of = (int32_t)(16 / sizeof(T));

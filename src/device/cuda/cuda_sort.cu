@@ -9,9 +9,9 @@ namespace {
 DEVICE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /// Where row `row` is in x and in the outputs, in elements.
-DEVICE path_place<2> row_place(const berth_cuda_sort_rows& rows, int64_t row) {
-    if (rows.is_flat == 0) return path_to<2>(rows.path, rows.begin + row);
-    path_place<2> place;
+DEVICE walk_place<2> row_place(const berth_cuda_sort_rows& rows, int64_t row) {
+    if (rows.is_flat == 0) return walk_to<2>(rows.walk, rows.begin + row);
+    walk_place<2> place;
     place.of[0] = place.of[1] = 0;
     return place;
 }
@@ -22,7 +22,7 @@ DEVICE void load_record(const berth_cuda_sort_rows& rows,
                         int64_t number,
                         Record& record) {
     const int64_t at =
-        rows.is_flat != 0 ? path_to<1>(rows.path, number).of[0] : first + number * rows.stride;
+        rows.is_flat != 0 ? walk_to<1>(rows.walk, number).of[0] : first + number * rows.stride;
     const uint64_t key = key_at(rows.dtype, rows.x, at);
     const uint64_t wide = rows.dtype == BERTH_I64 ? UINT64_MAX : UINT32_MAX;
     make_record(record, rows.is_descending != 0 ? key ^ wide : key, number);
@@ -31,7 +31,7 @@ DEVICE void load_record(const berth_cuda_sort_rows& rows,
 /// Writes record `at` of a sorted row to the outputs.
 template <class Record>
 DEVICE void emit(const berth_cuda_sort_rows& rows,
-                 const path_place<2>& row,
+                 const walk_place<2>& row,
                  int64_t at,
                  const Record& record) {
     const int64_t to = row.of[1] + at * rows.out_stride, number = number_of(record);
@@ -76,7 +76,7 @@ DEVICE void sort_tile(const berth_cuda_tiles_args& args,
                       int64_t begin) {
     const berth_cuda_sort_rows& rows = args.rows;
     const uint32_t count = (uint32_t)least(args.tile, rows.length - begin);
-    const path_place<2> place = row_place(rows, row);
+    const walk_place<2> place = row_place(rows, row);
     sync_block(); // the last tile has been read
     for (uint32_t i = thread_index(); i < count; i += thread_count()) {
         Record record;

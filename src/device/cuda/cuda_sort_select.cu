@@ -18,8 +18,8 @@ DEVICE uint64_t bits_at(uint32_t bytes, const void* base, int64_t at) {
 DEVICE uint32_t find_selected(const berth_cuda_select_args& args, int64_t first) {
     uint32_t found = 0;
     for (uint32_t i = 0; i < EACH; ++i) {
-        if (first + i >= args.path.count) break;
-        const int64_t at = path_to<1>(args.path, first + i).of[0];
+        if (first + i >= args.walk.count) break;
+        const int64_t at = walk_to<1>(args.walk, first + i).of[0];
         const uint64_t bits = bits_at(args.flag_bytes, args.flags, at);
         found |= ((bits & args.flag_mask) != 0 ? 1u : 0u) << i;
     }
@@ -36,13 +36,13 @@ DEVICE uint32_t count_bits(uint32_t bits) {
 /// Writes element `at` as result `to`.
 DEVICE void write_selected(const berth_cuda_select_args& args, int64_t at, int64_t to) {
     if (args.x != nullptr) {
-        copy_item(args.item_bytes, args.out, to, args.x, path_to<2>(args.path, at).of[1]);
+        copy_item(args.item_bytes, args.out, to, args.x, walk_to<2>(args.walk, at).of[1]);
         return;
     }
     int64_t* out = (int64_t*)args.out + to * args.rank;
     for (int32_t d = args.rank - 1; d >= 0; --d) {
         int64_t index = at;
-        at = divide_any(args.dims[d], args.path.is_small != 0, index);
+        at = divide_any(args.dims[d], args.walk.is_small != 0, index);
         out[d] = index;
     }
 }

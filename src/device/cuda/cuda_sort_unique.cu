@@ -50,7 +50,7 @@ template <class Record> DEVICE void read_chunk(const berth_cuda_unique_args& arg
         const int64_t number = number_of(record);
         if ((found >> i & 1) != 0) {
             ++value;
-            const int64_t at = path_to<1>(args.path, number).of[0];
+            const int64_t at = walk_to<1>(args.walk, number).of[0];
             copy_item(args.item_bytes, args.values, value, args.x, at);
             if (args.starts != nullptr) args.starts[value] = first + i;
         }

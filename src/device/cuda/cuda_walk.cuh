@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Following the paths of cuda_path.h, and moving units.
-#ifndef BERTH_DEVICE_CUDA_PATH_CUH
-#define BERTH_DEVICE_CUDA_PATH_CUH
+// Following the walks of cuda_walk.h, and moving units.
+#ifndef BERTH_DEVICE_CUDA_WALK_CUH
+#define BERTH_DEVICE_CUDA_WALK_CUH
 
 #include "device/cuda/cuda_layer.cuh"
-#include "device/cuda/cuda_path.h"
+#include "device/cuda/cuda_walk.h"
 
 /// Divides `index`, below 2^31; it becomes what is left.
 DEVICE uint32_t divide(const berth_cuda_divisor& by, uint32_t& index) {
@@ -28,36 +28,36 @@ DEVICE int64_t divide_any(const berth_cuda_divisor& by, bool is_small, int64_t& 
 }
 
 /// Where a step is in each of N operands, in units.
-template <int N> struct path_place { int64_t of[N]; };
+template <int N> struct walk_place { int64_t of[N]; };
 
 template <int N>
-DEVICE void add_place(const berth_cuda_path& path, path_place<N>& place, int32_t dim, int64_t at) {
+DEVICE void add_place(const berth_cuda_walk& walk, walk_place<N>& place, int32_t dim, int64_t at) {
     UNROLL
     for (int i = 0; i < N; ++i)
-        place.of[i] += at * path.strides[i][dim];
+        place.of[i] += at * walk.strides[i][dim];
 }
 
-template <int N> DEVICE path_place<N> path_to(const berth_cuda_path& path, int64_t step) {
-    path_place<N> place;
+template <int N> DEVICE walk_place<N> walk_to(const berth_cuda_walk& walk, int64_t step) {
+    walk_place<N> place;
     UNROLL
     for (int i = 0; i < N; ++i)
         place.of[i] = 0;
-    if (path.is_small) {
+    if (walk.is_small) {
         uint32_t rest = (uint32_t)step;
-        for (int32_t d = path.rank - 1; d > 0; --d) {
+        for (int32_t d = walk.rank - 1; d > 0; --d) {
             uint32_t at = rest;
-            rest = divide(path.dims[d], at);
-            add_place(path, place, d, at);
+            rest = divide(walk.dims[d], at);
+            add_place(walk, place, d, at);
         }
-        if (path.rank > 0) add_place(path, place, 0, rest);
+        if (walk.rank > 0) add_place(walk, place, 0, rest);
         return place;
     }
-    for (int32_t d = path.rank - 1; d > 0; --d) {
+    for (int32_t d = walk.rank - 1; d > 0; --d) {
         int64_t at = step;
-        step = divide_any(path.dims[d], false, at);
-        add_place(path, place, d, at);
+        step = divide_any(walk.dims[d], false, at);
+        add_place(walk, place, d, at);
     }
-    if (path.rank > 0) add_place(path, place, 0, step);
+    if (walk.rank > 0) add_place(walk, place, 0, step);
     return place;
 }
 
@@ -87,4 +87,4 @@ DEVICE int64_t index_at(const void* index, uint32_t is_wide, int64_t at) {
     return is_wide != 0 ? ((const int64_t*)index)[at] : ((const int32_t*)index)[at];
 }
 
-#endif // BERTH_DEVICE_CUDA_PATH_CUH
+#endif // BERTH_DEVICE_CUDA_WALK_CUH
