@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What elementwise kernels share: single elements of any plain type as f32 or i64, and the two
-// loops, over vectors of one type and over elements of any.
+// What elementwise kernels share: elements of any plain type as f32 or i64, and the two loops, over
+// vectors of one type and over groups of neighbours of any.
 //
-// A function is a struct with real(args, a, b) on f32 and whole(args, a, b) on i64 (those of one
-// operand get it twice), which give f32 or i64, to be rounded or cut to the output's type, or bool.
+// A function is a struct with real<Math>(args, a, b) on f32 and whole(args, a, b) on i64 (those of
+// one operand get it twice), which give f32 or i64, to be rounded or cut to the output's type, or
+// bool.
 #ifndef BERTH_DEVICE_CUDA_ELEMENTS_CUH
 #define BERTH_DEVICE_CUDA_ELEMENTS_CUH
 
+#include "device/cuda/cuda_access.cuh"
 #include "device/cuda/cuda_walk.cuh"
 
 namespace {
@@ -54,111 +56,7 @@ DEVICE float real_as(berth_dtype dtype, float x) {
 }
 
 DEVICE bool is_real_type(berth_dtype dtype) { return dtype <= BERTH_BF16; }
-
-DEVICE float load_float(const void* data, berth_dtype dtype, int64_t at) {
-    if (dtype == BERTH_F32) return ((const float*)data)[at];
-    if (dtype == BERTH_F16) return to_f32(((const f16*)data)[at]);
-    return to_f32(((const bf16*)data)[at]);
-}
-
-DEVICE int64_t load_integer(const void* data, berth_dtype dtype, int64_t at) {
-    switch (dtype) {
-    case BERTH_I32:
-        return ((const int32_t*)data)[at];
-    case BERTH_I64:
-        return ((const int64_t*)data)[at];
-    case BERTH_I8:
-        return ((const int8_t*)data)[at];
-    default:
-        return ((const uint8_t*)data)[at];
-    }
-}
-
-/// Element `at` of any type, converted to the type `meeting`, which is one of floats.
-DEVICE float load_real(const void* data, berth_dtype dtype, int64_t at, berth_dtype meeting) {
-    if (dtype == meeting) return load_float(data, dtype, at);
-    const float x =
-        is_real_type(dtype) ? load_float(data, dtype, at) : (float)load_integer(data, dtype, at);
-    return real_as(meeting, x);
-}
-
-/// The same for a type of integers, or bool.
-DEVICE int64_t load_whole(const void* data, berth_dtype dtype, int64_t at, berth_dtype meeting) {
-    if (is_real_type(dtype)) return whole_of(meeting, load_float(data, dtype, at));
-    const int64_t x = load_integer(data, dtype, at);
-    return dtype == meeting ? x : whole_as(meeting, x);
-}
-
-DEVICE void store(void* out, berth_dtype dtype, int64_t at, float x) {
-    if (dtype == BERTH_F32)
-        ((float*)out)[at] = x;
-    else if (dtype == BERTH_F16)
-        ((f16*)out)[at] = from_f32<f16>(x);
-    else
-        ((bf16*)out)[at] = from_f32<bf16>(x);
-}
-
-DEVICE void store(void* out, berth_dtype dtype, int64_t at, int64_t x) {
-    switch (dtype) {
-    case BERTH_I32:
-        ((int32_t*)out)[at] = (int32_t)x;
-        break;
-    case BERTH_I64:
-        ((int64_t*)out)[at] = x;
-        break;
-    case BERTH_BOOL:
-        ((uint8_t*)out)[at] = x != 0;
-        break;
-    default:
-        ((uint8_t*)out)[at] = (uint8_t)x;
-        break;
-    }
-}
-
-DEVICE void store(void* out, berth_dtype, int64_t at, bool x) { ((uint8_t*)out)[at] = x; }
-
-// --- Element by element -------------------------------------------------------------------------
-
-template <int OPERANDS, class Function>
-DEVICE void real_element(const element_args& args, const walk_place<OPERANDS>& place, int64_t at) {
-    Function function;
-    const berth_dtype meeting = (berth_dtype)args.meeting;
-    float x[2];
-    UNROLL
-    for (int i = 0; i < OPERANDS; ++i)
-        x[i] = load_real(args.operands[i], (berth_dtype)args.dtypes[i], place.of[i], meeting);
-    store(args.out, (berth_dtype)args.out_dtype, at, function.real(args, x[0], x[OPERANDS - 1]));
-}
-
-template <int OPERANDS, class Function>
-DEVICE void whole_element(const element_args& args, const walk_place<OPERANDS>& place, int64_t at) {
-    Function function;
-    const berth_dtype meeting = (berth_dtype)args.meeting;
-    int64_t x[2];
-    UNROLL
-    for (int i = 0; i < OPERANDS; ++i)
-        x[i] = load_whole(args.operands[i], (berth_dtype)args.dtypes[i], place.of[i], meeting);
-    store(args.out, (berth_dtype)args.out_dtype, at, function.whole(args, x[0], x[OPERANDS - 1]));
-}
-
-template <int OPERANDS, class Function> DEVICE void real_elements(const element_args& args) {
-    for (int64_t i = grid_first(); i < args.walk.count; i += grid_step())
-        real_element<OPERANDS, Function>(args, walk_to<OPERANDS>(args.walk, i), i);
-}
-
-template <int OPERANDS, class Function> DEVICE void whole_elements(const element_args& args) {
-    for (int64_t i = grid_first(); i < args.walk.count; i += grid_step())
-        whole_element<OPERANDS, Function>(args, walk_to<OPERANDS>(args.walk, i), i);
-}
-
-template <int OPERANDS, class Function> DEVICE void any_elements(const element_args& args) {
-    if (args.is_real)
-        real_elements<OPERANDS, Function>(args);
-    else
-        whole_elements<OPERANDS, Function>(args);
-}
-
-// --- Vectors ------------------------------------------------------------------------------------
+DEVICE bool is_half_type(berth_dtype dtype) { return dtype == BERTH_F16 || dtype == BERTH_BF16; }
 
 /// What a function takes of an element: f32 or i64.
 DEVICE float value_of(float x) { return x; }
@@ -166,175 +64,165 @@ DEVICE float value_of(f16 x) { return to_f32(x); }
 DEVICE float value_of(bf16 x) { return to_f32(x); }
 DEVICE int64_t value_of(int32_t x) { return x; }
 DEVICE int64_t value_of(int64_t x) { return x; }
+DEVICE int64_t value_of(int8_t x) { return x; }
 DEVICE int64_t value_of(uint8_t x) { return x; }
 
-template <class Function>
-DEVICE auto apply(Function f, const element_args& args, float a, float b) {
-    return f.real(args, a, b);
-}
-template <class Function>
-DEVICE auto apply(Function f, const element_args& args, int64_t a, int64_t b) {
-    return f.whole(args, a, b);
-}
+DEVICE float real_of(float x) { return x; }
+DEVICE float real_of(int64_t x) { return (float)x; }
 
-template <class T> constexpr bool is_f32 = false;
-template <> constexpr bool is_f32<float> = true;
+DEVICE int64_t whole_in(berth_dtype meeting, float x) { return whole_of(meeting, x); }
+DEVICE int64_t whole_in(berth_dtype meeting, int64_t x) { return whole_as(meeting, x); }
 
-/// What a function gives, as an element.
+template <class T> constexpr bool is_half = false;
+template <> constexpr bool is_half<f16> = true;
+template <> constexpr bool is_half<bf16> = true;
+
+/// What a function gives, as an element of a type that is not bool, or a truth.
 template <class Out, class Result> DEVICE Out result_as(Result x) {
-    if constexpr (is_f32<Result>)
+    if constexpr (are_same<Result, float>)
         return from_f32<Out>(x);
     else
         return (Out)x;
 }
 
-/// 16 bytes of elements, in registers of 32 bits.
-typedef lanes<uint32_t, 4> words;
+/// Element `at` of any type, converted to the type `meeting`, which is one of floats.
+DEVICE float load_real(const void* data, berth_dtype dtype, int64_t at, berth_dtype meeting) {
+    float x = 0.0f;
+    with_plain(dtype, [&](auto type) { x = real_of(value_of(((const decltype(type)*)data)[at])); });
+    return dtype == meeting ? x : real_as(meeting, x);
+}
 
-template <class T> constexpr int lanes_of = (int)(sizeof(words) / sizeof(T));
-
-/// Element `n` of the words at `from`.
-template <class T> DEVICE T element_of(const uint32_t* from, int n) {
-    T x;
-    if constexpr (sizeof(T) < 4) {
-        constexpr int a_word = 4 / (int)sizeof(T);
-        constexpr uint32_t mask = (1u << (8 * sizeof(T) % 32)) - 1u;
-        const uint32_t bits = from[n / a_word] >> (n % a_word * 8 * (int)sizeof(T)) & mask;
-        memcpy(&x, &bits, sizeof x);
-    } else {
-        memcpy(&x, from + n * ((int)sizeof(T) / 4), sizeof x);
-    }
+/// The same for a type of integers, or bool.
+DEVICE int64_t load_whole(const void* data, berth_dtype dtype, int64_t at, berth_dtype meeting) {
+    int64_t x = 0;
+    with_plain(dtype, [&](auto type) {
+        const auto value = value_of(((const decltype(type)*)data)[at]);
+        x = whole_in(meeting, value);
+    });
     return x;
 }
 
-/// Makes it element `n`; elements of less than a word come in order.
-template <class T> DEVICE void put_element(uint32_t* to, int n, T x) {
-    if constexpr (sizeof(T) < 4) {
-        constexpr int a_word = 4 / (int)sizeof(T);
-        uint32_t bits = 0;
-        memcpy(&bits, &x, sizeof x);
-        const uint32_t before = n % a_word == 0 ? 0 : to[n / a_word];
-        to[n / a_word] = before | bits << (n % a_word * 8 * (int)sizeof(T));
-    } else {
-        memcpy(to + n * ((int)sizeof(T) / 4), &x, sizeof x);
-    }
+DEVICE void store(void* out, berth_dtype dtype, int64_t at, float x) {
+    with_real(dtype, [&](auto type) { ((decltype(type)*)out)[at] = from_f32<decltype(type)>(x); });
 }
 
-/// 16 bytes of elements in one access, or one element that often.
-template <class T> DEVICE words load_words(const void* data, int64_t at, bool is_repeated) {
-    const T* from = (const T*)data + at;
-    if (!is_repeated) return *(const words*)from;
-    const T x = *from;
-    words made;
-    UNROLL
-    for (int n = 0; n < lanes_of<T>; ++n)
-        put_element(made.of, n, x);
-    return made;
+DEVICE void store(void* out, berth_dtype dtype, int64_t at, int64_t x) {
+    if (dtype == BERTH_BOOL) x = x != 0;
+    with_whole(dtype, [&](auto type) { ((decltype(type)*)out)[at] = (decltype(type))x; });
 }
 
-/// COUNT elements that lie in words, in one access or in several of 16 bytes.
-template <class T, int COUNT> DEVICE void store_words(void* out, int64_t at, const uint32_t* from) {
-    constexpr int WORDS = COUNT * (int)sizeof(T) / 4;
-    constexpr int A_STORE = WORDS < 4 ? WORDS : 4;
-    lanes<uint32_t, A_STORE>* to = (lanes<uint32_t, A_STORE>*)((T*)out + at);
-    UNROLL
-    for (int i = 0; i < WORDS; i += A_STORE) {
-        lanes<uint32_t, A_STORE> part;
-        UNROLL
-        for (int w = 0; w < A_STORE; ++w)
-            part.of[w] = from[i + w];
-        to[i / A_STORE] = part;
-    }
+// --- Arithmetic ---------------------------------------------------------------------------------
+
+/// What functions are made of where their results stay f32 ..
+struct exact_math {
+    static constexpr bool is_exact = true;
+    static MEMBER float exp(float x) { return expf(x); }
+    static MEMBER float quotient(float a, float b) { return a / b; }
+    static MEMBER float inverse_root(float x) { return 1.0f / sqrtf(x); }
+};
+/// .. and where they are rounded to a half type, which is so little memory an element that exact
+/// functions would take longer.
+struct quick_math {
+    static constexpr bool is_exact = false;
+    static MEMBER float exp(float x) { return quick_exp(x); }
+    static MEMBER float quotient(float a, float b) { return a * quick_inverse(b); }
+    static MEMBER float inverse_root(float x) { return quick_inverse_root(x); }
+};
+
+template <bool IS_HALF> struct math_choice { typedef exact_math type; };
+template <> struct math_choice<true> { typedef quick_math type; };
+template <class Out> using math_for = typename math_choice<is_half<Out>>::type;
+
+template <class Math, class Function>
+DEVICE auto apply(Function f, const element_args& args, float a, float b) {
+    return f.template real<Math>(args, a, b);
 }
+template <class Math, class Function>
+DEVICE auto apply(Function f, const element_args& args, int64_t a, int64_t b) {
+    return f.whole(args, a, b);
+}
+
+// --- Vectors ------------------------------------------------------------------------------------
+
+/// Elements of a vector: the wider side is one access.
+template <class T, class Out>
+constexpr int vector_lanes = lanes_of<T> < lanes_of<Out> ? lanes_of<T> : lanes_of<Out>;
 
 /// The elements behind the last vector, by the first threads of all.
 template <int OPERANDS, class T, class Out, class Function>
 DEVICE void tail_elements(const element_args& args) {
+    typedef math_for<Out> math;
     if (grid_first() >= args.tail) return;
     const int64_t at = args.tail_begin + grid_first();
     const T a = ((const T*)args.operands[0])[args.is_repeated[0] ? 0 : at];
     T b = a;
     if (OPERANDS == 2) b = ((const T*)args.operands[1])[args.is_repeated[1] ? 0 : at];
-    const auto result = apply(Function(), args, value_of(a), value_of(b));
+    const auto result = apply<math>(Function(), args, value_of(a), value_of(b));
     ((Out*)args.out)[at] = result_as<Out>(result);
 }
 
-template <int OPERANDS, class T, class Out, class Function>
-DEVICE void compute_vector(const element_args& args, const words* held, int64_t at) {
-    constexpr int N = lanes_of<T>;
-    uint32_t made[N * sizeof(Out) / 4];
+template <int OPERANDS, class T, class Out, class Function, int N>
+DEVICE void compute_vector(const element_args& args, const pack<T, N>* held, int64_t at) {
+    typedef math_for<Out> math;
+    pack<Out, N> made;
     UNROLL
     for (int n = 0; n < N; ++n) {
-        const auto a = value_of(element_of<T>(held[0].of, n));
-        const auto b = value_of(element_of<T>(held[OPERANDS - 1].of, n));
-        put_element<Out>(made, n, result_as<Out>(apply(Function(), args, a, b)));
+        const auto a = value_of(held[0].get(n)), b = value_of(held[OPERANDS - 1].get(n));
+        made.put(n, result_as<Out>(apply<math>(Function(), args, a, b)));
     }
-    store_words<Out, N>(args.out, at * N, made);
+    store_pack((Out*)args.out + at * N, made);
 }
 
-/// Vectors that lie one after another in all operands. Each thread has READS of every operand under
-/// way before it computes; all are read before one is written, as the output may lie in an
-/// operand's place.
+/// A vector of operand `i` that begins at element `at`, or that element repeated.
+template <class T, int N>
+DEVICE pack<T, N> load_operand(const element_args& args, int i, int64_t at) {
+    const T* from = (const T*)args.operands[i] + at;
+    if (!args.is_repeated[i]) return load_pack<T, N>(from);
+    return repeat_pack<T, N>(*from);
+}
+
+/// Each thread has READS vectors of every operand under way before it computes; all are read before
+/// one is written, as the output may lie in an operand's place.
 template <int OPERANDS, int READS, class T, class Out, class Function>
-DEVICE void dense_vectors(const element_args& args) {
+DEVICE void vectors(const element_args& args) {
+    constexpr int N = vector_lanes<T, Out>;
+    tail_elements<OPERANDS, T, Out, Function>(args);
     const int64_t last = args.walk.count - 1;
     const int64_t a_round = (int64_t)thread_count() * READS;
     const int64_t step = block_count() * a_round;
     for (int64_t first = block_index() * a_round + thread_index(); first <= last; first += step) {
-        words held[READS][OPERANDS];
+        pack<T, N> held[READS][OPERANDS];
         UNROLL
         for (int r = 0; r < READS; ++r) {
             // a thread behind the end reads the last vector too, and drops it
-            const int64_t at = first + (int64_t)r * thread_count();
+            int64_t at = first + (int64_t)r * thread_count();
+            if (at > last) at = last;
+            if (args.is_dense) {
+                UNROLL
+                for (int i = 0; i < OPERANDS; ++i)
+                    held[r][i] = load_pack<T, N>((const T*)args.operands[i] + at * N);
+                continue;
+            }
+            const auto place = walk_to<OPERANDS>(args.walk, at);
             UNROLL
             for (int i = 0; i < OPERANDS; ++i)
-                held[r][i] = ((const words*)args.operands[i])[at < last ? at : last];
+                held[r][i] = load_operand<T, N>(args, i, place.of[i]);
         }
         UNROLL
         for (int r = 0; r < READS; ++r) {
             const int64_t at = first + (int64_t)r * thread_count();
-            if (at <= last) compute_vector<OPERANDS, T, Out, Function>(args, held[r], at);
+            if (at <= last) compute_vector<OPERANDS, T, Out, Function, N>(args, held[r], at);
         }
-    }
-}
-
-/// Where vector `at` lies in each operand. Walks of several dimensions are small.
-template <int OPERANDS>
-DEVICE walk_place<OPERANDS> vector_place(const element_args& args, int64_t at) {
-    if (args.walk.rank > 1) return walk_to<OPERANDS>(args.walk, at);
-    walk_place<OPERANDS> place;
-    UNROLL
-    for (int i = 0; i < OPERANDS; ++i)
-        place.of[i] = at * args.walk.strides[i][0];
-    return place;
-}
-
-template <int OPERANDS, int READS, class T, class Out, class Function>
-DEVICE void vectors(const element_args& args) {
-    tail_elements<OPERANDS, T, Out, Function>(args);
-    if (args.is_dense) {
-        dense_vectors<OPERANDS, READS, T, Out, Function>(args);
-        return;
-    }
-    for (int64_t at = grid_first(); at < args.walk.count; at += grid_step()) {
-        const auto place = vector_place<OPERANDS>(args, at);
-        words held[OPERANDS];
-        UNROLL
-        for (int i = 0; i < OPERANDS; ++i)
-            held[i] = load_words<T>(args.operands[i], place.of[i], args.is_repeated[i]);
-        compute_vector<OPERANDS, T, Out, Function>(args, held, at);
     }
 }
 
 /// A function of floats that gives their type.
 template <int OPERANDS, int READS, class Function>
 DEVICE void real_vectors(const element_args& args) {
-    if (args.meeting == BERTH_F32)
-        vectors<OPERANDS, READS, float, float, Function>(args);
-    else if (args.meeting == BERTH_F16)
-        vectors<OPERANDS, READS, f16, f16, Function>(args);
-    else
-        vectors<OPERANDS, READS, bf16, bf16, Function>(args);
+    with_real(args.meeting, [&](auto type) {
+        typedef decltype(type) T;
+        vectors<OPERANDS, READS, T, T, Function>(args);
+    });
 }
 
 /// The same of integers too.
@@ -351,14 +239,199 @@ DEVICE void number_vectors(const element_args& args) {
 /// A question about floats and integers.
 template <int OPERANDS, int READS, class Function>
 DEVICE void test_vectors(const element_args& args) {
-    if (args.meeting == BERTH_F32)
-        vectors<OPERANDS, READS, float, uint8_t, Function>(args);
-    else if (args.meeting == BERTH_F16)
-        vectors<OPERANDS, READS, f16, uint8_t, Function>(args);
-    else if (args.meeting == BERTH_BF16)
-        vectors<OPERANDS, READS, bf16, uint8_t, Function>(args);
-    else
+    if (args.meeting == BERTH_I32) {
         vectors<OPERANDS, READS, int32_t, uint8_t, Function>(args);
+        return;
+    }
+    with_real(args.meeting, [&](auto type) {
+        vectors<OPERANDS, READS, decltype(type), uint8_t, Function>(args);
+    });
+}
+
+// --- Groups of any types ------------------------------------------------------------------------
+
+constexpr int GROUP = BERTH_CUDA_ELEMENT_GROUP;
+
+/// Neighbours of an operand as they lie in memory, of whichever type.
+struct group {
+    uint32_t words[2 * GROUP];
+};
+
+/// Where a group is: in which row, from which element on, and how many elements of it are there.
+struct group_place {
+    int64_t row;
+    int64_t column;
+    int32_t count;
+};
+
+DEVICE group_place find_group(const element_args& args, int64_t at) {
+    group_place place;
+    int64_t column = at;
+    place.row = divide_any(args.groups, args.is_small, column);
+    place.column = column * GROUP;
+    const int64_t left = args.width - place.column;
+    place.count = left < GROUP ? (int32_t)left : GROUP;
+    return place;
+}
+
+/// Loads only: what waits for one group does not keep the next from being asked for.
+DEVICE void load_group(
+    const element_args& args, int i, const group_place& place, int64_t row, group& to) {
+    const int64_t first = row + place.column * args.steps[i];
+    with_item(args.item_bytes[i], [&](auto item) {
+        typedef decltype(item) Item;
+        const Item* from = (const Item*)args.operands[i] + first;
+        pack<Item, GROUP> made;
+        if (args.is_whole[i] && place.count == GROUP) {
+            made = load_pack<Item, GROUP>(from);
+        } else {
+            UNROLL
+            for (int n = 0; n < GROUP; ++n)
+                made.put(n, n < place.count ? from[n * args.steps[i]] : (Item)0);
+        }
+        memcpy(to.words, made.words, sizeof made.words);
+    });
+}
+
+template <int OPERANDS>
+DEVICE void load_groups(const element_args& args, const group_place& place, group* to) {
+    const auto row = walk_to<OPERANDS>(args.walk, place.row);
+    UNROLL
+    for (int i = 0; i < OPERANDS; ++i)
+        load_group(args, i, place, row.of[i], to[i]);
+}
+
+/// values[n] = run(element n's value).
+template <class Value, class Run>
+DEVICE void each_value(const group& from, berth_dtype dtype, Value (&values)[GROUP], Run run) {
+    with_plain(dtype, [&](auto type) {
+        pack<decltype(type), GROUP> held;
+        memcpy(held.words, from.words, sizeof held.words);
+        UNROLL
+        for (int n = 0; n < GROUP; ++n)
+            values[n] = run(value_of(held.get(n)));
+    });
+}
+
+/// A group's elements as numbers of the type `meeting`.
+DEVICE void values_of(const element_args& args, int i, const group& from, float (&values)[GROUP]) {
+    const berth_dtype meeting = (berth_dtype)args.meeting, dtype = (berth_dtype)args.dtypes[i];
+    each_value(from, dtype, values, [](auto x) { return real_of(x); });
+    if (dtype == meeting || meeting == BERTH_F32) return;
+    UNROLL
+    for (int n = 0; n < GROUP; ++n)
+        values[n] = real_as(meeting, values[n]);
+}
+
+DEVICE void values_of(const element_args& args,
+                      int i,
+                      const group& from,
+                      int64_t (&values)[GROUP]) {
+    const berth_dtype meeting = (berth_dtype)args.meeting;
+    each_value(from, (berth_dtype)args.dtypes[i], values, [meeting](auto x) {
+        return whole_in(meeting, x);
+    });
+}
+
+template <class Out, class Result>
+DEVICE void store_group_as(const element_args& args,
+                           const group_place& place,
+                           const Result (&results)[GROUP]) {
+    Out* out = (Out*)args.out + place.row * args.width + place.column;
+    pack<Out, GROUP> made;
+    UNROLL
+    for (int n = 0; n < GROUP; ++n)
+        made.put(n, result_as<Out>(results[n]));
+    if (args.is_whole_out && place.count == GROUP) {
+        store_pack(out, made);
+        return;
+    }
+    UNROLL
+    for (int n = 0; n < GROUP; ++n)
+        if (n < place.count) out[n] = made.get(n);
+}
+
+DEVICE void store_group(const element_args& args,
+                        const group_place& place,
+                        const float (&results)[GROUP]) {
+    with_real(args.out_dtype,
+              [&](auto type) { store_group_as<decltype(type)>(args, place, results); });
+}
+
+DEVICE void store_group(const element_args& args,
+                        const group_place& place,
+                        const bool (&results)[GROUP]) {
+    store_group_as<uint8_t>(args, place, results);
+}
+
+DEVICE void store_group(const element_args& args,
+                        const group_place& place,
+                        const int64_t (&results)[GROUP]) {
+    if (args.out_dtype == BERTH_BOOL) {
+        bool truths[GROUP];
+        UNROLL
+        for (int n = 0; n < GROUP; ++n)
+            truths[n] = results[n] != 0;
+        store_group(args, place, truths);
+        return;
+    }
+    with_whole(args.out_dtype,
+               [&](auto type) { store_group_as<decltype(type)>(args, place, results); });
+}
+
+template <class Value, class Math, int OPERANDS, class Function>
+DEVICE void compute_group(const element_args& args, const group_place& place, const group* held) {
+    Value x[OPERANDS][GROUP];
+    UNROLL
+    for (int i = 0; i < OPERANDS; ++i)
+        values_of(args, i, held[i], x[i]);
+    decltype(apply<Math>(Function(), args, Value(), Value())) results[GROUP];
+    UNROLL
+    for (int n = 0; n < GROUP; ++n)
+        results[n] = apply<Math>(Function(), args, x[0][n], x[OPERANDS - 1][n]);
+    store_group(args, place, results);
+}
+
+/// Each thread has some groups of every operand under way; all are read before one is written.
+template <class Value, class Math, int OPERANDS, class Function>
+DEVICE void groups_of(const element_args& args) {
+    constexpr int READS = BERTH_CUDA_ELEMENT_GROUPS;
+    const int64_t last = args.group_count - 1;
+    const int64_t a_round = (int64_t)thread_count() * READS;
+    const int64_t step = block_count() * a_round;
+    for (int64_t first = block_index() * a_round + thread_index(); first <= last; first += step) {
+        group held[READS][OPERANDS];
+        UNROLL
+        for (int r = 0; r < READS; ++r) {
+            const int64_t at = first + (int64_t)r * thread_count();
+            if (at <= last) load_groups<OPERANDS>(args, find_group(args, at), held[r]);
+        }
+        UNROLL
+        for (int r = 0; r < READS; ++r) {
+            const int64_t at = first + (int64_t)r * thread_count();
+            if (at <= last)
+                compute_group<Value, Math, OPERANDS, Function>(args, find_group(args, at), held[r]);
+        }
+    }
+}
+
+template <int OPERANDS, class Function> DEVICE void real_groups(const element_args& args) {
+    if (is_half_type((berth_dtype)args.out_dtype))
+        groups_of<float, quick_math, OPERANDS, Function>(args);
+    else
+        groups_of<float, exact_math, OPERANDS, Function>(args);
+}
+
+template <int OPERANDS, class Function> DEVICE void whole_groups(const element_args& args) {
+    groups_of<int64_t, exact_math, OPERANDS, Function>(args);
+}
+
+/// Functions that the two kinds of arithmetic compute alike.
+template <int OPERANDS, class Function> DEVICE void any_groups(const element_args& args) {
+    if (args.is_real)
+        groups_of<float, exact_math, OPERANDS, Function>(args);
+    else
+        whole_groups<OPERANDS, Function>(args);
 }
 
 } // namespace

@@ -7,23 +7,30 @@ namespace {
 
 #define REAL(name, expression)                                                                     \
     struct name##_function {                                                                       \
-        DEVICE float real(const element_args&, float a, float b) { return expression; }            \
+        template <class Math> MEMBER float real(const element_args&, float a, float b) const {     \
+            return expression;                                                                     \
+        }                                                                                          \
     };
 #define NUMBER(name, expression, integer_expression)                                               \
     struct name##_function {                                                                       \
-        DEVICE float real(const element_args&, float a, float b) { return expression; }            \
-        DEVICE int64_t whole(const element_args&, int64_t a, int64_t b) {                          \
+        template <class Math> MEMBER float real(const element_args&, float a, float b) const {     \
+            return expression;                                                                     \
+        }                                                                                          \
+        MEMBER int64_t whole(const element_args&, int64_t a, int64_t b) const {                    \
             return integer_expression;                                                             \
         }                                                                                          \
     };
 #define COMPARISON(name, sign)                                                                     \
     struct name##_function {                                                                       \
-        DEVICE bool real(const element_args&, float a, float b) { return a sign b; }               \
-        DEVICE bool whole(const element_args&, int64_t a, int64_t b) { return a sign b; }          \
+        template <class Math> MEMBER bool real(const element_args&, float a, float b) const {      \
+            return a sign b;                                                                       \
+        }                                                                                          \
+                                                                                                   \
+        MEMBER bool whole(const element_args&, int64_t a, int64_t b) const { return a sign b; }    \
     };
 #define LOGIC(name, sign)                                                                          \
     struct name##_function {                                                                       \
-        DEVICE bool whole(const element_args&, int64_t a, int64_t b) {                             \
+        MEMBER bool whole(const element_args&, int64_t a, int64_t b) const {                       \
             return (a != 0) sign(b != 0);                                                          \
         }                                                                                          \
     };
@@ -81,110 +88,107 @@ LOGIC(logical_xor, ^)
 
 // --- Where --------------------------------------------------------------------------------------
 
-DEVICE bool is_true(const void* data, berth_dtype dtype, int64_t at) {
-    if (is_real_type(dtype)) return load_float(data, dtype, at) != 0.0f; // NaN is true
-    return load_integer(data, dtype, at) != 0;
-}
-
-DEVICE void where_element(const element_args& args, const walk_place<3>& place, int64_t at) {
-    const int chosen = is_true(args.operands[0], (berth_dtype)args.dtypes[0], place.of[0]) ? 1 : 2;
-    const void* const from = chosen == 1 ? args.operands[1] : args.operands[2];
-    const berth_dtype dtype = (berth_dtype)(chosen == 1 ? args.dtypes[1] : args.dtypes[2]);
-    const int64_t there = chosen == 1 ? place.of[1] : place.of[2];
-    const berth_dtype meeting = (berth_dtype)args.meeting;
-    if (args.is_real)
-        store(args.out, meeting, at, load_real(from, dtype, there, meeting));
-    else
-        store(args.out, meeting, at, load_whole(from, dtype, there, meeting));
-}
-
-/// As many conditions of a byte as T has lanes in a vector.
+/// As many conditions of a byte as a vector of T has elements.
 template <class T> DEVICE uint32_t load_conditions(const element_args& args, int64_t at) {
     constexpr int N = lanes_of<T>;
-    const uint8_t* from = (const uint8_t*)args.operands[0] + at;
-    if (args.is_repeated[0]) return *from != 0 ? (1u << N) - 1u : 0u;
-    const auto bytes = *(const lanes<uint8_t, N>*)from;
+    const auto bytes = load_operand<uint8_t, N>(args, 0, at);
     uint32_t bits = 0;
     UNROLL
     for (int n = 0; n < N; ++n)
-        bits |= (bytes.of[n] != 0 ? 1u : 0u) << n;
+        bits |= (bytes.get(n) != 0 ? 1u : 0u) << n;
     return bits;
+}
+
+template <class T> DEVICE void where_tail(const element_args& args) {
+    if (grid_first() >= args.tail) return;
+    const int64_t at = args.tail_begin + grid_first();
+    const bool yes = ((const uint8_t*)args.operands[0])[args.is_repeated[0] ? 0 : at] != 0;
+    const T* side = (const T*)(yes ? args.operands[1] : args.operands[2]);
+    const bool repeat = yes ? args.is_repeated[1] : args.is_repeated[2];
+    ((T*)args.out)[at] = side[repeat ? 0 : at];
 }
 
 /// Of items that are moved as they are.
 template <class T> DEVICE void where_vectors(const element_args& args) {
-    constexpr int N = lanes_of<T>;
-    const T* const sides[2] = {(const T*)args.operands[1], (const T*)args.operands[2]};
-    if (grid_first() < args.tail) {
-        const int64_t at = args.tail_begin + grid_first();
-        const bool yes = ((const uint8_t*)args.operands[0])[args.is_repeated[0] ? 0 : at] != 0;
-        const bool repeat = yes ? args.is_repeated[1] : args.is_repeated[2];
-        ((T*)args.out)[at] = (yes ? sides[0] : sides[1])[repeat ? 0 : at];
-    }
-    for (int64_t at = grid_first(); at < args.walk.count; at += grid_step()) {
-        const auto place = vector_place<3>(args, at);
-        const uint32_t conditions = load_conditions<T>(args, place.of[0]);
-        const words a = load_words<T>(sides[0], place.of[1], args.is_repeated[1]);
-        const words b = load_words<T>(sides[1], place.of[2], args.is_repeated[2]);
-        words made;
+    constexpr int N = lanes_of<T>, READS = BERTH_CUDA_WHERE_READS;
+    where_tail<T>(args);
+    const int64_t last = args.walk.count - 1;
+    const int64_t a_round = (int64_t)thread_count() * READS;
+    const int64_t step = block_count() * a_round;
+    for (int64_t first = block_index() * a_round + thread_index(); first <= last; first += step) {
+        uint32_t conditions[READS];
+        pack<T, N> yes[READS], no[READS];
         UNROLL
-        for (int n = 0; n < N; ++n) {
-            const T yes = element_of<T>(a.of, n), no = element_of<T>(b.of, n);
-            put_element<T>(made.of, n, (conditions >> n & 1u) != 0 ? yes : no);
+        for (int r = 0; r < READS; ++r) {
+            const int64_t at = first + (int64_t)r * thread_count();
+            const auto place = walk_to<3>(args.walk, at < last ? at : last);
+            yes[r] = load_operand<T, N>(args, 1, place.of[1]);
+            no[r] = load_operand<T, N>(args, 2, place.of[2]);
+            conditions[r] = load_conditions<T>(args, place.of[0]);
         }
-        ((words*)args.out)[at] = made;
+        UNROLL
+        for (int r = 0; r < READS; ++r) {
+            const int64_t at = first + (int64_t)r * thread_count();
+            pack<T, N> made;
+            UNROLL
+            for (int n = 0; n < N; ++n)
+                made.put(n, (conditions[r] >> n & 1u) != 0 ? yes[r].get(n) : no[r].get(n));
+            if (at <= last) store_pack((T*)args.out + at * N, made);
+        }
     }
+}
+
+DEVICE bool truth_of(float x) { return x != 0.0f; } // NaN is true
+DEVICE bool truth_of(int64_t x) { return x != 0; }
+
+template <class Value>
+DEVICE void choose_group(const element_args& args, const group_place& place, const group* held) {
+    Value yes[GROUP], no[GROUP];
+    bool conditions[GROUP];
+    each_value(
+        held[0], (berth_dtype)args.dtypes[0], conditions, [](auto x) { return truth_of(x); });
+    values_of(args, 1, held[1], yes);
+    values_of(args, 2, held[2], no);
+    UNROLL
+    for (int n = 0; n < GROUP; ++n)
+        yes[n] = conditions[n] ? yes[n] : no[n];
+    store_group(args, place, yes);
 }
 
 } // namespace
 
 // --- Kernels ------------------------------------------------------------------------------------
 
-#define THREADS 256
-
-#define KERNELS(name, vector_form, element_form)                                                   \
-    KERNEL_OF(THREADS, name, berth_cuda_element_args) { vector_form(args); }                       \
-    KERNEL_OF(THREADS, name##_any, berth_cuda_element_args) { element_form(args); }
-#define NUMBER_KERNELS(name)                                                                       \
-    KERNELS(name, (number_vectors<2, 2, name##_function>), (any_elements<2, name##_function>))
-// Functions that take much computing, on integers more yet.
-#define COSTLY_KERNELS(name)                                                                       \
-    KERNELS(name, (real_vectors<2, 1, name##_function>), (any_elements<2, name##_function>))
-#define TEST_KERNELS(name)                                                                         \
-    KERNELS(name, (test_vectors<2, 2, name##_function>), (any_elements<2, name##_function>))
-#define LOGIC_KERNELS(name)                                                                        \
+#define KERNELS(name, vector_form, group_form)                                                     \
+    KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, name, berth_cuda_element_args) { vector_form(args); }    \
+    KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, name##_any, berth_cuda_element_args) { group_form(args); }
+#define NUMBER_KERNELS(name, reads)                                                                \
+    KERNELS(name, (number_vectors<2, reads, name##_function>), (any_groups<2, name##_function>))
+#define REAL_KERNELS(name, reads)                                                                  \
+    KERNELS(name, (real_vectors<2, reads, name##_function>), (real_groups<2, name##_function>))
+#define MIXED_KERNELS(name, reads)                                                                 \
+    KERNELS(name, (real_vectors<2, reads, name##_function>), (any_groups<2, name##_function>))
+#define TEST_KERNELS(name, reads)                                                                  \
+    KERNELS(name, (test_vectors<2, reads, name##_function>), (any_groups<2, name##_function>))
+#define LOGIC_KERNELS(name, reads)                                                                 \
     KERNELS(name,                                                                                  \
-            (vectors<2, 1, uint8_t, uint8_t, name##_function>),                                    \
-            (whole_elements<2, name##_function>))
+            (vectors<2, reads, uint8_t, uint8_t, name##_function>),                                \
+            (whole_groups<2, name##_function>))
+#define DEFINE(Y, OP, name, KIND, reads) KIND##_KERNELS(name, reads)
+BERTH_CUDA_BINARY_MAP(DEFINE, )
 
-NUMBER_KERNELS(add)
-NUMBER_KERNELS(sub)
-NUMBER_KERNELS(mul)
-NUMBER_KERNELS(minimum)
-NUMBER_KERNELS(maximum)
-COSTLY_KERNELS(remainder)
-COSTLY_KERNELS(pow)
-KERNELS(div, (real_vectors<2, 2, div_function>), (real_elements<2, div_function>))
-TEST_KERNELS(eq)
-TEST_KERNELS(ne)
-TEST_KERNELS(lt)
-TEST_KERNELS(le)
-LOGIC_KERNELS(logical_and)
-LOGIC_KERNELS(logical_or)
-LOGIC_KERNELS(logical_xor)
-
-KERNEL_OF(THREADS, where, berth_cuda_element_args) {
-    if (args.meeting == BERTH_F32 || args.meeting == BERTH_I32)
-        where_vectors<uint32_t>(args);
-    else if (args.meeting == BERTH_F16 || args.meeting == BERTH_BF16)
-        where_vectors<uint16_t>(args);
-    else if (args.meeting == BERTH_I64)
-        where_vectors<uint64_t>(args);
-    else
-        where_vectors<uint8_t>(args);
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, where, berth_cuda_element_args) {
+    with_item(args.item_bytes[1], [&](auto item) { where_vectors<decltype(item)>(args); });
 }
 
-KERNEL_OF(THREADS, where_any, berth_cuda_element_args) {
-    for (int64_t i = grid_first(); i < args.walk.count; i += grid_step())
-        where_element(args, walk_to<3>(args.walk, i), i);
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, where_any, berth_cuda_element_args) {
+    for (int64_t at = grid_first(); at < args.group_count; at += grid_step()) {
+        const group_place place = find_group(args, at);
+        group held[3];
+        load_groups<3>(args, place, held);
+        if (args.is_real)
+            choose_group<float>(args, place, held);
+        else
+            choose_group<int64_t>(args, place, held);
+    }
 }

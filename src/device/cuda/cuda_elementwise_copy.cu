@@ -7,7 +7,7 @@ namespace {
 // --- Words --------------------------------------------------------------------------------------
 
 template <class Word> DEVICE void copy_words(const berth_cuda_copy_args& args) {
-    constexpr int READS = 4;
+    constexpr int READS = BERTH_CUDA_COPY_READS;
     const Word* from = (const Word*)args.from;
     Word* out = (Word*)args.out;
     const int64_t last = args.walk.count - 1;
@@ -31,14 +31,11 @@ template <class Word> DEVICE void copy_words(const berth_cuda_copy_args& args) {
 
 // --- Transpositions -----------------------------------------------------------------------------
 
-/// A tile's rows and columns of items, as berth_cuda_turn_side() has them.
-template <class T> constexpr int side_of = sizeof(T) == 8 ? 32 : sizeof(T) == 1 ? 128 : 64;
+/// A tile's rows and columns of items, as BERTH_CUDA_TURN_SIDE has them.
+template <class T> constexpr int side_of = BERTH_CUDA_TURN_SIDE(sizeof(T));
 
 /// Neighbours that a thread moves in one access: 4 or 8 bytes.
 template <class T> constexpr int pack_of = side_of<T> / (int)BERTH_CUDA_WARP;
-
-/// Packs that a thread has under way.
-template <class T> constexpr int reads_of = sizeof(T) >= 4 ? 4 : 8;
 
 /// Which tile of which matrix this is.
 struct tile_place {
@@ -48,55 +45,53 @@ struct tile_place {
     int64_t columns;
 };
 
-template <class T, class Index>
-DEVICE tile_place find_tile_by(const berth_cuda_turn_args& args, Index tile) {
-    const Index columns = (Index)args.column_tiles, rows = (Index)args.row_tiles;
-    const Index rest = tile / columns, matrix = rest / rows;
-    const int64_t column = (int64_t)(tile - rest * columns) * side_of<T>;
-    const int64_t row = (int64_t)(rest - matrix * rows) * side_of<T>;
-    const auto begin = walk_to<2>(args.matrices, (int64_t)matrix);
+template <class T> DEVICE tile_place find_tile(const berth_cuda_turn_args& args, int64_t tile) {
+    constexpr int64_t SIDE = side_of<T>;
+    int64_t column = tile;
+    int64_t row = divide_any(args.column_tiles, args.is_small, column);
+    const int64_t matrix = divide_any(args.row_tiles, args.is_small, row);
+    column *= SIDE;
+    row *= SIDE;
+    const auto begin = walk_to<2>(args.matrices, matrix);
     tile_place place;
     place.from = begin.of[0] + row + column * args.column_stride;
     place.out = begin.of[1] + row * args.row_stride + column;
-    place.rows = args.rows - row < side_of<T> ? args.rows - row : side_of<T>;
-    place.columns = args.columns - column < side_of<T> ? args.columns - column : side_of<T>;
+    place.rows = args.rows - row < SIDE ? args.rows - row : SIDE;
+    place.columns = args.columns - column < SIDE ? args.columns - column : SIDE;
     return place;
-}
-
-template <class T> DEVICE tile_place find_tile(const berth_cuda_turn_args& args, int64_t tile) {
-    if (args.is_small) return find_tile_by<T, uint32_t>(args, (uint32_t)tile);
-    return find_tile_by<T, uint64_t>(args, (uint64_t)tile);
 }
 
 template <class T> DEVICE bool is_packed(const T* data, int64_t stride) {
     return (uintptr_t)data % (sizeof(T) * pack_of<T>) == 0 && stride % pack_of<T> == 0;
 }
 
-/// Pack items at `at`, of which `count` are there.
-template <class T> DEVICE lanes<T, pack_of<T>> load_pack(const T* at, int64_t count, bool packed) {
+/// The pack at `at`, of which `count` items are there.
+template <class T> DEVICE pack<T, pack_of<T>> load_items(const T* at, int64_t count, bool packed) {
     constexpr int PACK = pack_of<T>;
-    if (packed && count >= PACK) return *(const lanes<T, PACK>*)at;
-    lanes<T, PACK> made = {};
+    if (packed && count >= PACK) return load_pack<T, PACK>(at);
+    pack<T, PACK> made;
     UNROLL
     for (int p = 0; p < PACK; ++p)
-        if (p < count) made.of[p] = at[p];
+        made.put(p, p < count ? at[p] : (T)0);
     return made;
 }
 
 template <class T>
-DEVICE void store_pack(T* at, int64_t count, bool packed, const lanes<T, pack_of<T>>& pack) {
+DEVICE void store_items(T* at, int64_t count, bool packed, const pack<T, pack_of<T>>& from) {
     constexpr int PACK = pack_of<T>;
     if (packed && count >= PACK) {
-        *(lanes<T, PACK>*)at = pack;
+        store_pack(at, from);
         return;
     }
     UNROLL
     for (int p = 0; p < PACK; ++p)
-        if (p < count) at[p] = pack.of[p];
+        if (p < count) at[p] = from.get(p);
 }
 
-constexpr int THREADS = 256;
-constexpr int WARPS = THREADS / (int)BERTH_CUDA_WARP;
+constexpr int WARPS = BERTH_CUDA_ELEMENT_THREADS / (int)BERTH_CUDA_WARP;
+
+/// Packs that a thread has under way.
+template <class T> constexpr int reads_of = side_of<T> < 8 * WARPS ? side_of<T> / WARPS : 8;
 
 /// Columns of the output, whose items are neighbours in the input: a warp reads every WARPS-th, and
 /// has several under way before it waits for the first.
@@ -107,19 +102,19 @@ DEVICE void read_tile(const berth_cuda_turn_args& args, const tile_place& place,
     const T* from = (const T*)args.from + place.from;
     const bool packed = is_packed(from, args.column_stride);
     for (int warp = (int)(thread_index() / BERTH_CUDA_WARP); warp < SIDE; warp += WARPS * READS) {
-        lanes<T, PACK> held[READS] = {};
+        pack<T, PACK> held[READS] = {};
         UNROLL
         for (int r = 0; r < READS; ++r) {
             const int column = warp + r * WARPS;
             if (column < place.columns)
-                held[r] =
-                    load_pack(from + column * args.column_stride + mine, place.rows - mine, packed);
+                held[r] = load_items(
+                    from + column * args.column_stride + mine, place.rows - mine, packed);
         }
         UNROLL
         for (int r = 0; r < READS; ++r) {
             UNROLL
             for (int p = 0; p < PACK; ++p)
-                shared[(warp + r * WARPS) * PITCH + mine + p] = held[r].of[p];
+                shared[(warp + r * WARPS) * PITCH + mine + p] = held[r].get(p);
         }
     }
 }
@@ -132,17 +127,17 @@ DEVICE void write_tile(const berth_cuda_turn_args& args, const tile_place& place
     T* out = (T*)args.out + place.out;
     const bool packed = is_packed(out, args.row_stride);
     for (int row = (int)(thread_index() / BERTH_CUDA_WARP); row < place.rows; row += WARPS) {
-        lanes<T, PACK> pack;
+        pack<T, PACK> held;
         UNROLL
         for (int p = 0; p < PACK; ++p)
-            pack.of[p] = shared[(mine + p) * PITCH + row];
-        store_pack(out + row * args.row_stride + mine, place.columns - mine, packed, pack);
+            held.put(p, shared[(mine + p) * PITCH + row]);
+        store_items(out + row * args.row_stride + mine, place.columns - mine, packed, held);
     }
 }
 
 /// One item more than the tile has in a shared row keeps a warp's accesses in different banks.
 template <class T> DEVICE void turn_tiles(const berth_cuda_turn_args& args, T* shared) {
-    const int64_t tiles = args.matrices.count * args.row_tiles * args.column_tiles;
+    const int64_t tiles = args.matrices.count * args.row_tiles.size * args.column_tiles.size;
     for (int64_t tile = block_index(); tile < tiles; tile += block_count()) {
         const tile_place place = find_tile<T>(args, tile);
         read_tile(args, place, shared);
@@ -156,28 +151,12 @@ template <class T> DEVICE void turn_tiles(const berth_cuda_turn_args& args, T* s
 
 // --- Kernels ------------------------------------------------------------------------------------
 
-KERNEL_OF(THREADS, copy, berth_cuda_copy_args) {
-    if (args.word_bytes == 16)
-        copy_words<words>(args);
-    else if (args.word_bytes == 8)
-        copy_words<uint64_t>(args);
-    else if (args.word_bytes == 4)
-        copy_words<uint32_t>(args);
-    else if (args.word_bytes == 2)
-        copy_words<uint16_t>(args);
-    else
-        copy_words<uint8_t>(args);
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, copy, berth_cuda_copy_args) {
+    with_unit(args.word_bytes, [&](auto word) { copy_words<decltype(word)>(args); });
 }
 
-KERNEL_OF(THREADS, turn, berth_cuda_turn_args) {
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, turn, berth_cuda_turn_args) {
     // the largest: 64 rows of 65 items of 4 bytes
     SHARED(uint64_t, shared, 64 * 65 * 4 / 8);
-    if (args.item_bytes == 8)
-        turn_tiles(args, shared);
-    else if (args.item_bytes == 4)
-        turn_tiles(args, (uint32_t*)shared);
-    else if (args.item_bytes == 2)
-        turn_tiles(args, (uint16_t*)shared);
-    else
-        turn_tiles(args, (uint8_t*)shared);
+    with_item(args.item_bytes, [&](auto item) { turn_tiles(args, (decltype(item)*)shared); });
 }

@@ -67,34 +67,27 @@ DEVICE int64_t whole_of_double(berth_dtype dtype, double x) {
 // --- Quantised blocks ---------------------------------------------------------------------------
 
 /// Values that a thread makes at a time.
-constexpr int GROUP = 8;
-
-/// `group` as elements `at` on, which are a multiple of GROUP.
-template <class T> DEVICE void store_group(void* out, int64_t at, const float* group) {
-    uint32_t made[GROUP * sizeof(T) / 4];
-    UNROLL
-    for (int n = 0; n < GROUP; ++n)
-        put_element<T>(made, n, from_f32<T>(group[n]));
-    store_words<T, GROUP>(out, at, made);
-}
+constexpr int EACH = 8;
 
 /// Neighbours in a block are neighbours in a warp.
 template <class Blocks> DEVICE void dequantise_blocks(const berth_cuda_dequantise_args& args) {
-    constexpr int GROUPS = Blocks::BLOCK / GROUP;
+    constexpr int GROUPS = Blocks::BLOCK / EACH;
     const int64_t count = args.walk.count * GROUPS;
     for (int64_t i = grid_first(); i < count; i += grid_step()) {
         const int64_t at = walk_to<1>(args.walk, i / GROUPS).of[0];
         const unsigned char* block = args.from + at * Blocks::BYTES;
-        const int32_t first = (int32_t)(i % GROUPS) * GROUP;
-        float group[GROUP];
-        Blocks::quad(block, first, group);
-        Blocks::quad(block, first + 4, group + 4);
-        if (args.out_dtype == BERTH_F32)
-            store_group<float>(args.out, i * GROUP, group);
-        else if (args.out_dtype == BERTH_F16)
-            store_group<f16>(args.out, i * GROUP, group);
-        else
-            store_group<bf16>(args.out, i * GROUP, group);
+        const int32_t first = (int32_t)(i % GROUPS) * EACH;
+        float values[EACH];
+        Blocks::quad(block, first, values);
+        Blocks::quad(block, first + 4, values + 4);
+        with_real(args.out_dtype, [&](auto type) {
+            typedef decltype(type) T;
+            T made[EACH];
+            UNROLL
+            for (int n = 0; n < EACH; ++n)
+                made[n] = from_f32<T>(values[n]);
+            store_dense((T*)args.out + i * EACH, made);
+        });
     }
 }
 
@@ -102,33 +95,27 @@ template <class Blocks> DEVICE void dequantise_blocks(const berth_cuda_dequantis
 
 // --- Kernels ------------------------------------------------------------------------------------
 
-#define THREADS 256
-
-KERNEL_OF(THREADS, fill, berth_cuda_fill_args) {
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, fill, berth_cuda_fill_args) {
+    typedef pack<uint64_t, 2> wide;
     const uintptr_t low_bits = (uintptr_t)args.out;
-    if (low_bits % sizeof(words) != 0) {
-        const int64_t count = (int64_t)(args.bytes / args.item_bytes);
-        const berth_dtype dtype = args.item_bytes == 8   ? BERTH_I64
-                                  : args.item_bytes == 4 ? BERTH_I32
-                                                         : BERTH_U8;
-        for (int64_t i = grid_first(); i < count; i += grid_step()) {
-            if (args.item_bytes == 2)
-                ((uint16_t*)args.out)[i] = (uint16_t)args.pattern;
-            else
-                store(args.out, dtype, i, (int64_t)args.pattern);
-        }
+    if (low_bits % sizeof(wide) != 0) {
+        with_item(args.item_bytes, [&](auto item) {
+            typedef decltype(item) Item;
+            const int64_t count = (int64_t)(args.bytes / sizeof(Item));
+            for (int64_t i = grid_first(); i < count; i += grid_step())
+                ((Item*)args.out)[i] = (Item)args.pattern;
+        });
         return;
     }
-    const uint32_t low = (uint32_t)args.pattern, high = (uint32_t)(args.pattern >> 32);
-    const words pattern = {{low, high, low, high}};
+    const wide pattern = repeat_pack<uint64_t, 2>(args.pattern);
     const int64_t count = (int64_t)(args.bytes / sizeof pattern);
     for (int64_t i = grid_first(); i < count; i += grid_step())
-        ((words*)args.out)[i] = pattern;
+        store_pack((uint64_t*)args.out + 2 * i, pattern);
     const uint64_t tail = (uint64_t)count * sizeof pattern + (uint64_t)grid_first();
     if (tail < args.bytes) ((uint8_t*)args.out)[tail] = (uint8_t)(args.pattern >> (tail % 8 * 8));
 }
 
-KERNEL_OF(THREADS, arange, berth_cuda_create_args) {
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, arange, berth_cuda_create_args) {
     const berth_dtype dtype = (berth_dtype)args.dtype;
     for (int64_t i = grid_first(); i < args.count; i += grid_step()) {
         const double value = step_value(args, i);
@@ -139,48 +126,23 @@ KERNEL_OF(THREADS, arange, berth_cuda_create_args) {
     }
 }
 
-KERNEL_OF(THREADS, rand, berth_cuda_create_args) {
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, rand, berth_cuda_create_args) {
     for (int64_t i = grid_first(); i < args.count; i += grid_step())
         store(args.out, (berth_dtype)args.dtype, i, random_uniform(args, i));
 }
 
-KERNEL_OF(THREADS, randn, berth_cuda_create_args) {
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, randn, berth_cuda_create_args) {
     for (int64_t i = grid_first(); i < args.count; i += grid_step())
         store(args.out, (berth_dtype)args.dtype, i, random_normal(args, i));
 }
 
-KERNEL_OF(THREADS, randint, berth_cuda_create_args) {
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, randint, berth_cuda_create_args) {
     for (int64_t i = grid_first(); i < args.count; i += grid_step()) {
         const uint64_t above = random_below(random_bits(args, i), args.span);
         store(args.out, (berth_dtype)args.dtype, i, (int64_t)(args.low + above));
     }
 }
 
-KERNEL_OF(THREADS, dequantise, berth_cuda_dequantise_args) {
-    switch (args.dtype) {
-    case BERTH_Q4_0:
-        dequantise_blocks<q4_0>(args);
-        break;
-    case BERTH_Q4_1:
-        dequantise_blocks<q4_1>(args);
-        break;
-    case BERTH_Q5_0:
-        dequantise_blocks<q5_0>(args);
-        break;
-    case BERTH_Q5_1:
-        dequantise_blocks<q5_1>(args);
-        break;
-    case BERTH_Q8_0:
-        dequantise_blocks<q8_0>(args);
-        break;
-    case BERTH_Q4_K:
-        dequantise_blocks<q4_k>(args);
-        break;
-    case BERTH_Q5_K:
-        dequantise_blocks<q5_k>(args);
-        break;
-    default:
-        dequantise_blocks<q6_k>(args);
-        break;
-    }
+KERNEL_OF(BERTH_CUDA_ELEMENT_THREADS, dequantise, berth_cuda_dequantise_args) {
+    with_blocks(args.dtype, [&](auto blocks) { dequantise_blocks<decltype(blocks)>(args); });
 }

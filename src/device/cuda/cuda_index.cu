@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that read and write by index.
+#include "device/cuda/cuda_access.cuh"
 #include "device/cuda/cuda_walk.cuh"
 
 namespace {
@@ -91,27 +92,13 @@ template <class Join> DEVICE void scatter_lines(const berth_cuda_scatter_args& a
     }
 }
 
+/// Integers as unsigned ones of as many bytes.
 DEVICE void scatter_adds(const berth_cuda_scatter_args& args) {
-    switch (args.dtype) {
-    case BERTH_F32:
-        scatter_lines<add_float<float>>(args);
-        break;
-    case BERTH_F16:
-        scatter_lines<add_float<f16>>(args);
-        break;
-    case BERTH_BF16:
-        scatter_lines<add_float<bf16>>(args);
-        break;
-    case BERTH_I32:
-        scatter_lines<add_integer<uint32_t>>(args);
-        break;
-    case BERTH_I64:
-        scatter_lines<add_integer<uint64_t>>(args);
-        break;
-    default:
-        scatter_lines<add_integer<uint8_t>>(args);
-        break;
-    }
+    if (args.dtype <= BERTH_BF16)
+        with_real((uint32_t)args.dtype,
+                  [&](auto x) { scatter_lines<add_float<decltype(x)>>(args); });
+    else
+        with_item(args.unit_bytes, [&](auto x) { scatter_lines<add_integer<decltype(x)>>(args); });
 }
 
 } // namespace

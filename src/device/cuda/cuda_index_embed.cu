@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EMBEDDING of quantised tables.
+#include "device/cuda/cuda_access.cuh"
 #include "device/cuda/cuda_walk.cuh"
 #include "device/cuda/cuda_weights.cuh"
 
@@ -20,18 +21,15 @@ template <class Blocks> DEVICE void embed_rows(const berth_cuda_embed_args& args
         int64_t quad = at;
         const int64_t id = divide_any(args.row, args.is_small != 0, quad);
         const int64_t index = index_at(args.ids, args.is_wide, walk_to<1>(args.walk, id).of[0]);
-        lanes<float, 4> held;
-        if (index >= 0 && index < args.size)
-            embed_quad<Blocks>(args, index, quad, held.of);
-        else
-            held.of[0] = held.of[1] = held.of[2] = held.of[3] = NAN;
+        float held[4] = {NAN, NAN, NAN, NAN};
+        if (index >= 0 && index < args.size) embed_quad<Blocks>(args, index, quad, held);
         float* out = args.out + at * 4;
         if (args.is_aligned != 0) {
-            *(lanes<float, 4>*)(void*)out = held;
+            store_dense(out, held);
         } else {
             UNROLL
             for (int i = 0; i < 4; ++i)
-                out[i] = held.of[i];
+                out[i] = held[i];
         }
     }
 }
@@ -39,30 +37,5 @@ template <class Blocks> DEVICE void embed_rows(const berth_cuda_embed_args& args
 } // namespace
 
 KERNEL(embed, berth_cuda_embed_args) {
-    switch (args.dtype) {
-    case BERTH_Q4_0:
-        embed_rows<q4_0>(args);
-        break;
-    case BERTH_Q4_1:
-        embed_rows<q4_1>(args);
-        break;
-    case BERTH_Q5_0:
-        embed_rows<q5_0>(args);
-        break;
-    case BERTH_Q5_1:
-        embed_rows<q5_1>(args);
-        break;
-    case BERTH_Q8_0:
-        embed_rows<q8_0>(args);
-        break;
-    case BERTH_Q4_K:
-        embed_rows<q4_k>(args);
-        break;
-    case BERTH_Q5_K:
-        embed_rows<q5_k>(args);
-        break;
-    default:
-        embed_rows<q6_k>(args);
-        break;
-    }
+    with_blocks((uint32_t)args.dtype, [&](auto blocks) { embed_rows<decltype(blocks)>(args); });
 }

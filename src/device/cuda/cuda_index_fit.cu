@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that lay elements out anew: joined, repeated, rolled, padded, a triangle of them.
+#include "device/cuda/cuda_access.cuh"
 #include "device/cuda/cuda_elements.cuh"
 #include "device/cuda/cuda_walk.cuh"
 
@@ -71,8 +72,9 @@ template <class Unit> DEVICE void pad_units(const berth_cuda_pad_args& args) {
 
 /// The N neighbours of a row from element `at` on, those that are lost as 0.
 template <class Unit, int N>
-DEVICE lanes<Unit, N> keep(const berth_cuda_triangle_args& args, int64_t at, int64_t place) {
-    lanes<Unit, N> held = *(const lanes<Unit, N>*)(const void*)((const Unit*)args.x + place);
+DEVICE pack<Unit, N> keep(const berth_cuda_triangle_args& args, int64_t at, int64_t place) {
+    const auto all = load_pack<Unit, N>((const Unit*)args.x + place);
+    pack<Unit, N> kept;
     const bool is_small = args.walk.is_small != 0;
     int64_t column = at;
     int64_t row = divide_any(args.columns, is_small, column);
@@ -80,15 +82,15 @@ DEVICE lanes<Unit, N> keep(const berth_cuda_triangle_args& args, int64_t at, int
     const int64_t border = row + args.border - column; // from here on it is the upper part
     UNROLL
     for (int i = 0; i < N; ++i)
-        if ((i < border) != (args.is_lower != 0)) held.of[i] = 0;
-    return held;
+        kept.put(i, (i < border) == (args.is_lower != 0) ? all.get(i) : (Unit)0);
+    return kept;
 }
 
 template <class Unit, int N> DEVICE void keep_triangle(const berth_cuda_triangle_args& args) {
     const int64_t count = args.walk.count, step = grid_step() * N;
     Unit* out = (Unit*)args.out;
     for (int64_t first = grid_first() * N; first < count; first += SOME * step) {
-        lanes<Unit, N> held[SOME] = {};
+        pack<Unit, N> held[SOME] = {};
         UNROLL
         for (int i = 0; i < SOME; ++i) {
             const int64_t at = first + i * step;
@@ -98,8 +100,7 @@ template <class Unit, int N> DEVICE void keep_triangle(const berth_cuda_triangle
         }
         UNROLL
         for (int i = 0; i < SOME; ++i)
-            if (first + i * step < count)
-                *(lanes<Unit, N>*)(void*)(out + first + i * step) = held[i];
+            if (first + i * step < count) store_pack(out + first + i * step, held[i]);
     }
 }
 
@@ -132,18 +133,5 @@ KERNEL(pad, berth_cuda_pad_args) {
 }
 
 KERNEL(triangle, berth_cuda_triangle_args) {
-    switch (args.item_bytes) {
-    case 1:
-        triangle_of<uint8_t>(args);
-        break;
-    case 2:
-        triangle_of<uint16_t>(args);
-        break;
-    case 4:
-        triangle_of<uint32_t>(args);
-        break;
-    default:
-        triangle_of<uint64_t>(args);
-        break;
-    }
+    with_item(args.item_bytes, [&](auto item) { triangle_of<decltype(item)>(args); });
 }

@@ -6,9 +6,9 @@
 #include "base/dtype.h"
 
 enum {
-    THREADS = 256,
-    READS = 4,       // words that a thread has under way
-    LEAST_TURNED = 4 // neighbours in the input that are worth a transposition
+    THREADS = BERTH_CUDA_ELEMENT_THREADS,
+    READS = BERTH_CUDA_COPY_READS,
+    LEAST_TURNED = 4, // neighbours in the input that are worth a transposition
 };
 
 // --- Words --------------------------------------------------------------------------------------
@@ -75,6 +75,10 @@ static int32_t find_turned(const berth_cuda_walk* walk) {
     return -1;
 }
 
+static berth_cuda_divisor tiles_of(int64_t items, int64_t item_bytes) {
+    return berth_cuda_divisor_make(berth_cuda_ceil_div(items, BERTH_CUDA_TURN_SIDE(item_bytes)));
+}
+
 static void turn(
     const berth_cuda_walk* walk, int32_t turned, int64_t item_bytes, const void* from, void* out) {
     const int32_t last = walk->rank - 1;
@@ -84,7 +88,6 @@ static void turn(
         out_strides[d] = stride;
         stride *= walk->dims[d].size;
     }
-    const int64_t side = berth_cuda_turn_side(item_bytes);
     berth_cuda_turn_args args = {
         .matrices = berth_cuda_walk_begin(),
         .out = out,
@@ -93,8 +96,8 @@ static void turn(
         .columns = walk->dims[last].size,
         .row_stride = out_strides[turned],
         .column_stride = walk->strides[0][last],
-        .row_tiles = berth_cuda_ceil_div(walk->dims[turned].size, side),
-        .column_tiles = berth_cuda_ceil_div(walk->dims[last].size, side),
+        .row_tiles = tiles_of(walk->dims[turned].size, item_bytes),
+        .column_tiles = tiles_of(walk->dims[last].size, item_bytes),
         .item_bytes = (uint32_t)item_bytes,
     };
     for (int32_t d = 0; d < last; ++d) {
@@ -102,7 +105,8 @@ static void turn(
         if (d != turned) berth_cuda_walk_append(&args.matrices, walk->dims[d].size, strides);
     }
     berth_cuda_walk_finish(&args.matrices);
-    const uint64_t tiles = (uint64_t)(args.matrices.count * args.row_tiles * args.column_tiles);
+    const uint64_t tiles =
+        (uint64_t)(args.matrices.count * args.row_tiles.size * args.column_tiles.size);
     args.is_small = tiles < INT32_MAX;
     const uint64_t blocks = args.is_small ? tiles : INT32_MAX;
     berth_cuda_run(BERTH_CUDA_KERNEL_turn, blocks, THREADS, &args);

@@ -9,7 +9,7 @@
 #include "device/cuda/cuda_launch_copy.h"
 #include "device/cuda/cuda_launch_value.h"
 
-enum { THREADS = 256 };
+enum { THREADS = BERTH_CUDA_ELEMENT_THREADS };
 
 static void launch_fill(const berth_op_call* call) {
     const berth_fill_params* params = call->params;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of elementwise ops, whose kernels are in cuda_elementwise_*.cu.
 //
-// Operands of one type whose vectors of 16 bytes can be read at once, or are one element repeated,
-// take the kernel of vectors; all others that of elements of any type and strides.
+// Operands of one type whose vectors can be read at once, or are one element repeated, take the
+// kernel of vectors; all others that of groups of neighbours of any types and strides.
 #include <math.h>
 
 #include "base/dtype.h"
@@ -10,21 +10,26 @@
 #include "device/cuda/cuda_launch_copy.h"
 #include "device/cuda/cuda_launch_value.h"
 
-enum { THREADS = 256, VECTOR_BYTES = 16 };
+enum {
+    THREADS = BERTH_CUDA_ELEMENT_THREADS,
+    GROUP = BERTH_CUDA_ELEMENT_GROUP,
+    ACCESS_BYTES = BERTH_CUDA_UNIT_BYTES,
+};
 
 // Types of which a kernel takes vectors.
 #define BIT(dtype) (1u << BERTH_##dtype)
-#define REALS (BIT(F32) | BIT(F16) | BIT(BF16))
-#define NUMBERS (REALS | BIT(I32) | BIT(I64))
-#define TESTED (REALS | BIT(I32))
-#define BOOLS BIT(BOOL)
-#define ALL (NUMBERS | BIT(I8) | BIT(U8) | BIT(BOOL))
+#define REAL_TYPES (BIT(F32) | BIT(F16) | BIT(BF16))
+#define MIXED_TYPES REAL_TYPES
+#define NUMBER_TYPES (REAL_TYPES | BIT(I32) | BIT(I64))
+#define TEST_TYPES (REAL_TYPES | BIT(I32))
+#define LOGIC_TYPES BIT(BOOL)
+#define ALL_TYPES (NUMBER_TYPES | BIT(I8) | BIT(U8) | BIT(BOOL))
 
 /// A function's kernel.
 typedef struct element_kernel {
-    berth_cuda_kernel vectors; ///< followed by that of elements
+    berth_cuda_kernel vectors; ///< followed by that of groups
     uint32_t types;            ///< of which it takes vectors
-    int64_t reads;             ///< dense vectors of each operand that a thread has under way
+    int64_t reads;             ///< vectors of each operand that a thread has under way
 } element_kernel;
 
 // --- Vectors -------------------------------------------------------------------------------------
@@ -68,12 +73,10 @@ static bool vectorise(berth_cuda_element_args* args, uint32_t operands, uint32_t
     const berth_cuda_walk* walk = &args->walk;
     const int64_t bytes = berth_dtype_bytes((berth_dtype)args->meeting);
     const int64_t out_bytes = berth_dtype_bytes((berth_dtype)args->out_dtype);
-    const int64_t lanes = VECTOR_BYTES / bytes;
-    const int64_t stored = lanes * out_bytes < VECTOR_BYTES ? lanes * out_bytes : VECTOR_BYTES;
+    const int64_t lanes = ACCESS_BYTES / (bytes > out_bytes ? bytes : out_bytes);
     const int32_t last = walk->rank - 1;
-    if (last < 0 || (uintptr_t)args->out % (uint64_t)stored != 0) return false;
-    if (last > 0 && (walk->dims[last].size % lanes != 0 || walk->count / lanes >= INT32_MAX))
-        return false;
+    if (last < 0 || (uintptr_t)args->out % (uint64_t)(lanes * out_bytes) != 0) return false;
+    if (last > 0 && walk->dims[last].size % lanes != 0) return false;
     for (uint32_t i = 0; i < operands; ++i)
         if (!has_vectors(args, i, lanes, i < conditions ? 1 : bytes)) return false;
     count_vectors(args, operands, lanes);
@@ -93,7 +96,46 @@ static bool types_meet(const berth_cuda_element_args* args,
     return true;
 }
 
+// --- Groups --------------------------------------------------------------------------------------
+
+/// True if whole groups of elements of `bytes`, of rows that begin at `data` and `strides` [rank]
+/// from there, are at multiples of what is read or written of them at once.
+static bool has_groups(const void* data, int64_t bytes, const int64_t* strides, int32_t rank) {
+    const int64_t all = GROUP * bytes;
+    const int64_t access = all < ACCESS_BYTES ? all : ACCESS_BYTES;
+    if ((uintptr_t)data % (uint64_t)access != 0) return false;
+    for (int32_t d = 0; d < rank; ++d)
+        if (strides[d] * bytes % access != 0) return false;
+    return true;
+}
+
+/// Makes the arguments those of groups: the walk's last dimension becomes rows.
+static void group_rows(berth_cuda_element_args* args, uint32_t operands) {
+    berth_cuda_walk* walk = &args->walk;
+    const int32_t last = walk->rank - 1;
+    args->width = last >= 0 ? walk->dims[last].size : 1;
+    for (uint32_t i = 0; i < operands; ++i) {
+        args->steps[i] = last >= 0 ? walk->strides[i][last] : 1;
+        args->is_whole[i] =
+            args->steps[i] == 1 &&
+            has_groups(args->operands[i], args->item_bytes[i], walk->strides[i], last);
+    }
+    walk->count /= args->width;
+    if (last >= 0) walk->rank = last;
+    berth_cuda_walk_finish(walk);
+    const int64_t out_bytes = berth_dtype_bytes((berth_dtype)args->out_dtype);
+    args->is_whole_out = has_groups(args->out, out_bytes, &args->width, walk->count > 1 ? 1 : 0);
+    args->groups = berth_cuda_divisor_make(berth_cuda_ceil_div(args->width, GROUP));
+    args->group_count = walk->count * args->groups.size;
+    args->is_small = args->group_count < INT32_MAX;
+}
+
 // --- Launches ------------------------------------------------------------------------------------
+
+static uint64_t blocks_for(int64_t items, int64_t reads, uint32_t tail) {
+    const uint64_t threads = (uint64_t)berth_cuda_ceil_div(items, reads);
+    return berth_cuda_blocks_for(threads > tail ? threads : tail, THREADS);
+}
 
 /// Runs a kernel over operands that broadcast to the output's shape. `args` has `meeting` and what
 /// the function itself takes.
@@ -111,17 +153,17 @@ static void run(berth_cuda_element_args* args,
     for (uint32_t i = 0; i < operand_count; ++i) {
         args->operands[i] = operands[i]->data;
         args->dtypes[i] = (uint8_t)operands[i]->dtype;
+        args->item_bytes[i] = (uint8_t)berth_dtype_bytes(operands[i]->dtype);
     }
-    berth_cuda_kernel chosen = kernel->vectors + 1;
-    uint64_t threads = (uint64_t)args->walk.count;
     if (types_meet(args, kernel, operand_count, conditions) &&
         vectorise(args, operand_count, conditions)) {
-        chosen = kernel->vectors;
-        const int64_t reads = args->is_dense ? kernel->reads : 1;
-        threads = (uint64_t)((args->walk.count + reads - 1) / reads);
-        if (threads < args->tail) threads = args->tail;
+        const uint64_t blocks = blocks_for(args->walk.count, kernel->reads, args->tail);
+        berth_cuda_run(kernel->vectors, blocks, THREADS, args);
+        return;
     }
-    berth_cuda_run(chosen, berth_cuda_blocks_for(threads, THREADS), THREADS, args);
+    group_rows(args, operand_count);
+    const uint64_t blocks = blocks_for(args->group_count, BERTH_CUDA_ELEMENT_GROUPS, 0);
+    berth_cuda_run((berth_cuda_kernel)(kernel->vectors + 1), blocks, THREADS, args);
 }
 
 static void run_unary(const berth_op_call* call,
@@ -154,72 +196,42 @@ static void run_binary(const berth_op_call* call,
 
 // --- One operand ---------------------------------------------------------------------------------
 
+static void take_affine(const berth_affine_params* params, berth_cuda_element_args* args) {
+    args->real[0] = params->scale;
+    args->real[1] = params->shift;
+}
+
+static void take_bounds(const berth_clamp_params* params,
+                        berth_dtype dtype,
+                        berth_cuda_element_args* args) {
+    args->real[0] = (float)params->low;
+    args->real[1] = (float)params->high;
+    if (berth_dtype_is_float(dtype)) return;
+    // the integers between two bounds are those between the whole numbers inside them
+    args->whole[0] = berth_cuda_value_to_whole(dtype, ceil(params->low));
+    args->whole[1] = berth_cuda_value_to_whole(dtype, floor(params->high));
+}
+
+static void take_parameters(const berth_op_call* call,
+                            berth_op_id op,
+                            berth_cuda_element_args* args) {
+    if (op == BERTH_OP_AFFINE) take_affine(call->params, args);
+    if (op == BERTH_OP_CLAMP) take_bounds(call->params, call->outputs[0].dtype, args);
+}
+
 /// Computed in the output's type, which is the operand's or, for integers of real functions, f32.
-#define TYPED(ID, name, dtypes, reads)                                                             \
-    static void launch_##name(const berth_op_call* call) {                                         \
-        berth_cuda_element_args args = {.meeting = (uint8_t)call->outputs[0].dtype};               \
-        run_unary(call, &args, KERNEL(name, dtypes, reads));                                       \
-    }
+#define REAL_MEETING(call) (call)->outputs[0].dtype
+#define NUMBER_MEETING(call) (call)->outputs[0].dtype
 /// Asked in the operand's type.
-#define TEST(ID, name, dtypes, reads)                                                              \
+#define TEST_MEETING(call) (call)->inputs[0].dtype
+
+#define LAUNCHER(Y, OP, name, KIND, reads)                                                         \
     static void launch_##name(const berth_op_call* call) {                                         \
-        berth_cuda_element_args args = {.meeting = (uint8_t)call->inputs[0].dtype};                \
-        run_unary(call, &args, KERNEL(name, dtypes, reads));                                       \
+        berth_cuda_element_args args = {.meeting = (uint8_t)KIND##_MEETING(call)};                 \
+        take_parameters(call, BERTH_OP_##OP, &args);                                               \
+        run_unary(call, &args, KERNEL(name, KIND##_TYPES, reads));                                 \
     }
-
-#define TYPED_FUNCTIONS(X)                                                                         \
-    X(NEG, neg, NUMBERS, 2)                                                                        \
-    X(ABS, abs, NUMBERS, 2)                                                                        \
-    X(SIGN, sign, NUMBERS, 2)                                                                      \
-    X(RELU, relu, NUMBERS, 2)                                                                      \
-    X(FLOOR, floor, NUMBERS, 2)                                                                    \
-    X(CEIL, ceil, NUMBERS, 2)                                                                      \
-    X(ROUND, round, NUMBERS, 2)                                                                    \
-    X(EXP, exp, REALS, 2)                                                                          \
-    X(LOG, log, REALS, 1)                                                                          \
-    X(LOG1P, log1p, REALS, 1)                                                                      \
-    X(SQRT, sqrt, REALS, 2)                                                                        \
-    X(RSQRT, rsqrt, REALS, 2)                                                                      \
-    X(RECIPROCAL, reciprocal, REALS, 2)                                                            \
-    X(SIN, sin, REALS, 1)                                                                          \
-    X(COS, cos, REALS, 1)                                                                          \
-    X(TANH, tanh, REALS, 1)                                                                        \
-    X(SIGMOID, sigmoid, REALS, 2)                                                                  \
-    X(SILU, silu, REALS, 2)                                                                        \
-    X(GELU, gelu, REALS, 1)                                                                        \
-    X(GELU_TANH, gelu_tanh, REALS, 2)
-
-#define TESTS(X)                                                                                   \
-    X(LOGICAL_NOT, logical_not, TESTED, 2)                                                         \
-    X(ISNAN, isnan, TESTED, 2)                                                                     \
-    X(ISINF, isinf, TESTED, 2)                                                                     \
-    X(ISFINITE, isfinite, TESTED, 2)
-
-TYPED_FUNCTIONS(TYPED)
-TESTS(TEST)
-
-static void launch_affine(const berth_op_call* call) {
-    const berth_affine_params* params = call->params;
-    berth_cuda_element_args args = {
-        .meeting = (uint8_t)call->outputs[0].dtype,
-        .real = {params->scale, params->shift},
-    };
-    run_unary(call, &args, KERNEL(affine, REALS, 2));
-}
-
-static void launch_clamp(const berth_op_call* call) {
-    const berth_clamp_params* params = call->params;
-    const berth_dtype dtype = call->outputs[0].dtype;
-    berth_cuda_element_args args = {.meeting = (uint8_t)dtype};
-    if (berth_dtype_is_float(dtype)) {
-        args.real[0] = (float)params->low;
-        args.real[1] = (float)params->high;
-    } else { // the integers between two bounds are those between the whole numbers inside them
-        args.whole[0] = berth_cuda_value_to_whole(dtype, ceil(params->low));
-        args.whole[1] = berth_cuda_value_to_whole(dtype, floor(params->high));
-    }
-    run_unary(call, &args, KERNEL(clamp, NUMBERS, 2));
-}
+BERTH_CUDA_UNARY_MAP(LAUNCHER, )
 
 static void dequantise(const berth_view* x, const berth_view* out) {
     const berth_dtype_info* info = berth_dtype_info_of(x->dtype);
@@ -260,60 +272,32 @@ static void launch_cast(const berth_op_call* call) {
     // vectors are read as they are, and only floats made of floats
     const bool are_floats = berth_dtype_is_float(x->dtype) && berth_dtype_is_float(out->dtype);
     if (are_floats) args.meeting = (uint8_t)x->dtype;
-    run_unary(call, &args, KERNEL(cast, are_floats ? REALS : 0, 2));
+    run_unary(call, &args, KERNEL(cast, are_floats ? REAL_TYPES : 0, BERTH_CUDA_CAST_READS));
 }
 
 // --- Two operands --------------------------------------------------------------------------------
 
-#define ARITHMETIC(ID, name, dtypes, reads)                                                        \
-    static void launch_##name(const berth_op_call* call) {                                         \
+/// The type in which two operands meet.
+static berth_dtype meeting_of(const berth_op_call* call, berth_op_id op) {
+    if (op >= BERTH_OP_LOGICAL_AND && op <= BERTH_OP_LOGICAL_XOR) return BERTH_BOOL;
+    if (op < BERTH_OP_EQ || op > BERTH_OP_GE) return call->outputs[0].dtype;
+    const berth_compare_params* params = call->params;
+    return params->dtype;
+}
+
+/// Operands `first` and `second` of the call, in that order.
+#define PAIR_LAUNCHER(OP, op_name, name, KIND, reads, first, second)                               \
+    static void launch_##op_name(const berth_op_call* call) {                                      \
         run_binary(call,                                                                           \
-                   KERNEL(name, dtypes, reads),                                                    \
-                   call->outputs[0].dtype,                                                         \
-                   &call->inputs[0],                                                               \
-                   &call->inputs[1]);                                                              \
-    }
-/// Compares a with b, or b with a.
-#define COMPARISON(ID, name, kernel, first, second)                                                \
-    static void launch_##name(const berth_op_call* call) {                                         \
-        const berth_compare_params* params = call->params;                                         \
-        run_binary(call,                                                                           \
-                   KERNEL(kernel, TESTED, 2),                                                      \
-                   params->dtype,                                                                  \
+                   KERNEL(name, KIND##_TYPES, reads),                                              \
+                   meeting_of(call, BERTH_OP_##OP),                                                \
                    &call->inputs[first],                                                           \
                    &call->inputs[second]);                                                         \
     }
-#define LOGIC(ID, name)                                                                            \
-    static void launch_##name(const berth_op_call* call) {                                         \
-        run_binary(call, KERNEL(name, BOOLS, 1), BERTH_BOOL, &call->inputs[0], &call->inputs[1]);  \
-    }
-
-#define ARITHMETIC_OPS(X)                                                                          \
-    X(ADD, add, NUMBERS, 2)                                                                        \
-    X(SUB, sub, NUMBERS, 2)                                                                        \
-    X(MUL, mul, NUMBERS, 2)                                                                        \
-    X(DIV, div, REALS, 2)                                                                          \
-    X(MINIMUM, minimum, NUMBERS, 2)                                                                \
-    X(MAXIMUM, maximum, NUMBERS, 2)                                                                \
-    X(REMAINDER, remainder, REALS, 1)                                                              \
-    X(POW, pow, REALS, 1)
-
-#define COMPARISONS(X)                                                                             \
-    X(EQ, eq, eq, 0, 1)                                                                            \
-    X(NE, ne, ne, 0, 1)                                                                            \
-    X(LT, lt, lt, 0, 1)                                                                            \
-    X(LE, le, le, 0, 1)                                                                            \
-    X(GT, gt, lt, 1, 0)                                                                            \
-    X(GE, ge, le, 1, 0)
-
-#define LOGIC_OPS(X)                                                                               \
-    X(LOGICAL_AND, logical_and)                                                                    \
-    X(LOGICAL_OR, logical_or)                                                                      \
-    X(LOGICAL_XOR, logical_xor)
-
-ARITHMETIC_OPS(ARITHMETIC)
-COMPARISONS(COMPARISON)
-LOGIC_OPS(LOGIC)
+#define BINARY_LAUNCHER(Y, OP, name, KIND, reads) PAIR_LAUNCHER(OP, name, name, KIND, reads, 0, 1)
+BERTH_CUDA_BINARY_MAP(BINARY_LAUNCHER, )
+PAIR_LAUNCHER(GT, gt, lt, TEST, 2, 1, 0)
+PAIR_LAUNCHER(GE, ge, le, TEST, 2, 1, 0)
 
 /// Every element of a vector with every element of another: a column and a row.
 static void launch_outer(const berth_op_call* call) {
@@ -321,30 +305,26 @@ static void launch_outer(const berth_op_call* call) {
     column.rank = 2;
     column.dims[1] = 1;
     column.strides[1] = 1;
-    run_binary(call, KERNEL(mul, NUMBERS, 2), call->outputs[0].dtype, &column, &call->inputs[1]);
+    run_binary(
+        call, KERNEL(mul, NUMBER_TYPES, 2), call->outputs[0].dtype, &column, &call->inputs[1]);
 }
 
 static void launch_where(const berth_op_call* call) {
     const berth_view* out = &call->outputs[0];
     berth_cuda_element_args args = {.meeting = (uint8_t)out->dtype};
     const berth_view* const operands[3] = {&call->inputs[0], &call->inputs[1], &call->inputs[2]};
-    run(&args, KERNEL(where, ALL, 1), out, operands, 3, 1);
+    run(&args, KERNEL(where, ALL_TYPES, BERTH_CUDA_WHERE_READS), out, operands, 3, 1);
 }
 
 static void launch_noop(const berth_op_call* call) { (void)call; }
 
 void berth_cuda_fill_elementwise(berth_cuda_table* table) {
-#define ENTER(ID, name, ...) table->kernels[BERTH_OP_##ID] = launch_##name;
-    TYPED_FUNCTIONS(ENTER)
-    TESTS(ENTER)
-    ARITHMETIC_OPS(ENTER)
-    COMPARISONS(ENTER)
-    table->kernels[BERTH_OP_LOGICAL_AND] = launch_logical_and;
-    table->kernels[BERTH_OP_LOGICAL_OR] = launch_logical_or;
-    table->kernels[BERTH_OP_LOGICAL_XOR] = launch_logical_xor;
+#define ENTER(Y, OP, name, KIND, reads) table->kernels[BERTH_OP_##OP] = launch_##name;
+    BERTH_CUDA_UNARY_MAP(ENTER, )
+    BERTH_CUDA_BINARY_MAP(ENTER, )
 #undef ENTER
-    table->kernels[BERTH_OP_AFFINE] = launch_affine;
-    table->kernels[BERTH_OP_CLAMP] = launch_clamp;
+    table->kernels[BERTH_OP_GT] = launch_gt;
+    table->kernels[BERTH_OP_GE] = launch_ge;
     table->kernels[BERTH_OP_CAST] = launch_cast;
     table->kernels[BERTH_OP_OUTER] = launch_outer;
     table->kernels[BERTH_OP_WHERE] = launch_where;

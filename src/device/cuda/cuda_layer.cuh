@@ -64,6 +64,15 @@ DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
 DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }
 /// The upper 64 bits of a product.
 DEVICE uint64_t high_product(uint64_t a, uint64_t b) { return __umul64hi(a, b); }
+// In one instruction or two, wrong by 2^-17 at most: good for what is rounded to a half type. An
+// inverse below the least normal number is 0.
+DEVICE float quick_exp(float x) { return __expf(x); }
+DEVICE float quick_inverse(float x) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    return inverse;
+}
+DEVICE float quick_inverse_root(float x) { return rsqrtf(x); }
 
 #else // of the host
 
@@ -104,6 +113,9 @@ DEVICE uint64_t high_product(uint64_t a, uint64_t b) {
     __extension__ typedef unsigned __int128 wide;
     return (uint64_t)((wide)a * b >> 64);
 }
+DEVICE float quick_exp(float x) { return expf(x); }
+DEVICE float quick_inverse(float x) { return 1.0f / x; }
+DEVICE float quick_inverse_root(float x) { return 1.0f / sqrtf(x); }
 
 #endif
 

@@ -5,35 +5,8 @@
 #ifndef BERTH_DEVICE_CUDA_ROW_CUH
 #define BERTH_DEVICE_CUDA_ROW_CUH
 
+#include "device/cuda/cuda_access.cuh"
 #include "device/cuda/cuda_walk.cuh"
-
-/// Elements of 16 bytes: what one thread takes of a row at a time.
-template <class T> constexpr int32_t vector_of = (int32_t)(16 / sizeof(T));
-
-/// The V elements from `at` on, which follow each other and are aligned to 16 bytes or, where V are
-/// more than that, to that much each.
-template <class T, int V> DEVICE void load_dense(const T* at, T (&out)[V]) {
-    constexpr int N = V < vector_of<T> ? V : vector_of<T>;
-    UNROLL
-    for (int i = 0; i < V; i += N) {
-        const lanes<T, N> part = *(const lanes<T, N>*)(const void*)(at + i);
-        UNROLL
-        for (int j = 0; j < N; ++j)
-            out[i + j] = part.of[j];
-    }
-}
-
-template <class T, int V> DEVICE void store_dense(T* at, const T (&values)[V]) {
-    constexpr int N = V < vector_of<T> ? V : vector_of<T>;
-    UNROLL
-    for (int i = 0; i < V; i += N) {
-        lanes<T, N> part;
-        UNROLL
-        for (int j = 0; j < N; ++j)
-            part.of[j] = values[i + j];
-        *(lanes<T, N>*)(void*)(at + i) = part;
-    }
-}
 
 /// Elements [r, r + V) of a row as f32; those from `size` on are `missing`. IS_DENSE: all rows are
 /// vectors and nothing else, which spares registers.

@@ -27,12 +27,10 @@ DEVICE void load_columns(
         UNROLL
         for (int i = 0; i < V; ++i)
             out[i] = missing;
-    } else if (columns.dtype == BERTH_F32) {
-        load_columns_of<float, V, IS_DENSE>(columns, r, size, missing, out);
-    } else if (columns.dtype == BERTH_F16) {
-        load_columns_of<f16, V, IS_DENSE>(columns, r, size, missing, out);
     } else {
-        load_columns_of<bf16, V, IS_DENSE>(columns, r, size, missing, out);
+        with_real(columns.dtype, [&](auto type) {
+            load_columns_of<decltype(type), V, IS_DENSE>(columns, r, size, missing, out);
+        });
     }
 }
 
@@ -91,7 +89,7 @@ DEVICE float add_squares(
 
 /// Rows of at most BERTH_CUDA_ROW_VECTORS vectors a thread.
 template <class T, bool IS_DENSE> DEVICE void norm_kept(const berth_cuda_norm_args& args) {
-    constexpr int V = vector_of<T>, VECTORS = BERTH_CUDA_ROW_VECTORS;
+    constexpr int V = lanes_of<T>, VECTORS = BERTH_CUDA_ROW_VECTORS;
     const int64_t row = grid_first() / args.row_threads;
     const int64_t first = (int64_t)(thread_index() % args.row_threads) * V;
     const int64_t step = (int64_t)args.row_threads * V;
@@ -121,7 +119,7 @@ template <class T, bool IS_DENSE> DEVICE void norm_kept(const berth_cuda_norm_ar
 
 /// A row of any length by a block.
 template <class T, bool IS_DENSE> DEVICE void norm_again_by(const berth_cuda_norm_args& args) {
-    constexpr int V = vector_of<T>;
+    constexpr int V = lanes_of<T>;
     const int64_t row = block_index();
     const int64_t first = (int64_t)thread_index() * V;
     const int64_t step = (int64_t)args.row_threads * V;
@@ -158,28 +156,13 @@ template <class T> DEVICE void norm_again(const berth_cuda_norm_args& args) {
 
 // Two kernels, as the second needs registers that the first should not wait for.
 KERNEL_OF(1024, norm_dense, berth_cuda_norm_args) {
-    if (args.dtype == BERTH_F32)
-        norm_kept<float, true>(args);
-    else if (args.dtype == BERTH_F16)
-        norm_kept<f16, true>(args);
-    else
-        norm_kept<bf16, true>(args);
+    with_real(args.dtype, [&](auto x) { norm_kept<decltype(x), true>(args); });
 }
 
 KERNEL_OF(1024, norm_short, berth_cuda_norm_args) {
-    if (args.dtype == BERTH_F32)
-        norm_kept<float, false>(args);
-    else if (args.dtype == BERTH_F16)
-        norm_kept<f16, false>(args);
-    else
-        norm_kept<bf16, false>(args);
+    with_real(args.dtype, [&](auto x) { norm_kept<decltype(x), false>(args); });
 }
 
 KERNEL_OF(1024, norm_long, berth_cuda_norm_args) {
-    if (args.dtype == BERTH_F32)
-        norm_again<float>(args);
-    else if (args.dtype == BERTH_F16)
-        norm_again<f16>(args);
-    else
-        norm_again<bf16>(args);
+    with_real(args.dtype, [&](auto x) { norm_again<decltype(x)>(args); });
 }

@@ -99,7 +99,7 @@ DEVICE typename Fold::total fold_lane(const reduced_line<typename Fold::element>
                                       int64_t end,
                                       typename Fold::context context) {
     using T = typename Fold::element;
-    constexpr int V = vector_of<T>;
+    constexpr int V = lanes_of<T>;
     constexpr int AT_ONCE = V < 4 ? 4 : V < 16 ? 16 / V : 1; // vectors loaded before any is folded
     const int64_t step = (int64_t)lanes * V;
     typename Fold::total total = Fold::nothing();
@@ -260,24 +260,12 @@ template <class Fold> DEVICE void reduce(const berth_cuda_reduce_args& args) {
 
 #define REDUCE_FLOATS(name, Fold)                                                                  \
     KERNEL_OF(BERTH_CUDA_ROW_THREADS, name, berth_cuda_reduce_args) {                              \
-        if (args.dtype == BERTH_F32)                                                               \
-            reduce<Fold<float>>(args);                                                             \
-        else if (args.dtype == BERTH_F16)                                                          \
-            reduce<Fold<f16>>(args);                                                               \
-        else                                                                                       \
-            reduce<Fold<bf16>>(args);                                                              \
+        with_real(args.dtype, [&](auto x) { reduce<Fold<decltype(x)>>(args); });                   \
     }
 
 #define REDUCE_INTEGERS(name, Fold)                                                                \
     KERNEL_OF(BERTH_CUDA_ROW_THREADS, name, berth_cuda_reduce_args) {                              \
-        if (args.dtype == BERTH_I32)                                                               \
-            reduce<Fold<int32_t>>(args);                                                           \
-        else if (args.dtype == BERTH_I64)                                                          \
-            reduce<Fold<int64_t>>(args);                                                           \
-        else if (args.dtype == BERTH_I8)                                                           \
-            reduce<Fold<int8_t>>(args);                                                            \
-        else                                                                                       \
-            reduce<Fold<uint8_t>>(args);                                                           \
+        with_whole(args.dtype, [&](auto x) { reduce<Fold<decltype(x)>>(args); });                  \
     }
 
 #endif // BERTH_DEVICE_CUDA_ROW_REDUCE_CUH

@@ -147,7 +147,7 @@ DEVICE void turn(const berth_cuda_rope_args& args, float* sines, float* cosines)
 template <class T>
 DEVICE void turn_by_width(const berth_cuda_rope_args& args, float* sines, float* cosines) {
     if (args.is_vector)
-        turn<T, vector_of<T>>(args, sines, cosines);
+        turn<T, lanes_of<T>>(args, sines, cosines);
     else
         turn<T, 1>(args, sines, cosines);
 }
@@ -157,10 +157,5 @@ DEVICE void turn_by_width(const berth_cuda_rope_args& args, float* sines, float*
 KERNEL_OF(BERTH_CUDA_ROW_THREADS, rope, berth_cuda_rope_args) {
     SHARED(float, sines, PAIRS); // of the whole block's pairs, whichever type the elements have
     SHARED(float, cosines, PAIRS);
-    if (args.dtype == BERTH_F32)
-        turn_by_width<float>(args, sines, cosines);
-    else if (args.dtype == BERTH_F16)
-        turn_by_width<f16>(args, sines, cosines);
-    else
-        turn_by_width<bf16>(args, sines, cosines);
+    with_real(args.dtype, [&](auto x) { turn_by_width<decltype(x)>(args, sines, cosines); });
 }

@@ -156,34 +156,13 @@ template <class Sum> DEVICE void run_carries(const berth_cuda_running_args& args
 
 } // namespace
 
-#define RUN(name, run)                                                                             \
-    KERNEL_OF(BERTH_CUDA_ROW_THREADS, name, berth_cuda_running_args) {                             \
-        switch (args.dtype) {                                                                      \
-        case BERTH_F32:                                                                            \
-            run<float>(args);                                                                      \
-            break;                                                                                 \
-        case BERTH_F16:                                                                            \
-            run<f16>(args);                                                                        \
-            break;                                                                                 \
-        case BERTH_BF16:                                                                           \
-            run<bf16>(args);                                                                       \
-            break;                                                                                 \
-        case BERTH_I32:                                                                            \
-            run<int32_t>(args);                                                                    \
-            break;                                                                                 \
-        case BERTH_I64:                                                                            \
-            run<int64_t>(args);                                                                    \
-            break;                                                                                 \
-        case BERTH_I8:                                                                             \
-            run<int8_t>(args);                                                                     \
-            break;                                                                                 \
-        default:                                                                                   \
-            run<uint8_t>(args);                                                                    \
-            break;                                                                                 \
-        }                                                                                          \
-    }
-RUN(running_lines, run_line)
-RUN(running_columns, run_column)
+KERNEL_OF(BERTH_CUDA_ROW_THREADS, running_lines, berth_cuda_running_args) {
+    with_plain(args.dtype, [&](auto x) { run_line<decltype(x)>(args); });
+}
+
+KERNEL_OF(BERTH_CUDA_ROW_THREADS, running_columns, berth_cuda_running_args) {
+    with_plain(args.dtype, [&](auto x) { run_column<decltype(x)>(args); });
+}
 
 KERNEL_OF(BERTH_CUDA_ROW_THREADS, running_carries, berth_cuda_running_args) {
     if (args.dtype == BERTH_F32 || args.dtype == BERTH_F16 || args.dtype == BERTH_BF16)

@@ -9,7 +9,7 @@ namespace {
 /// Rows of at most VECTORS vectors a thread.
 template <class T, int VECTORS, bool IS_DENSE>
 DEVICE void softmax_kept_by(const berth_cuda_softmax_args& args) {
-    constexpr int V = vector_of<T>;
+    constexpr int V = lanes_of<T>;
     const int64_t row = grid_first() / args.row_threads;
     const int64_t first = (int64_t)(thread_index() % args.row_threads) * V;
     const int64_t step = (int64_t)args.row_threads * V;
@@ -71,7 +71,7 @@ DEVICE float apply_powers(const berth_cuda_softmax_apply_args& args, Index at, f
 /// Items [at, at + V).
 template <class T, class Index>
 DEVICE void apply_at(const berth_cuda_softmax_apply_args& args, int64_t at) {
-    constexpr int V = vector_of<T>;
+    constexpr int V = lanes_of<T>;
     const T* x = (const T*)args.x;
     T* out = (T*)args.out;
     float held[V];
@@ -87,7 +87,7 @@ DEVICE void apply_at(const berth_cuda_softmax_apply_args& args, int64_t at) {
 }
 
 template <class T> DEVICE void apply(const berth_cuda_softmax_apply_args& args) {
-    constexpr int V = vector_of<T>;
+    constexpr int V = lanes_of<T>;
     for (int64_t at = grid_first() * V; at < args.count; at += grid_step() * V) {
         if (args.walk.is_small)
             apply_at<T, uint32_t>(args, at);
@@ -96,33 +96,19 @@ template <class T> DEVICE void apply(const berth_cuda_softmax_apply_args& args) 
     }
 }
 
-template <class T> constexpr int long_vectors = BERTH_CUDA_ROW_KEPT / vector_of<T>;
+template <class T> constexpr int long_vectors = BERTH_CUDA_ROW_KEPT / lanes_of<T>;
 
 } // namespace
 
 KERNEL_OF(1024, softmax_short, berth_cuda_softmax_args) {
-    if (args.dtype == BERTH_F32)
-        softmax_kept<float, BERTH_CUDA_ROW_VECTORS>(args);
-    else if (args.dtype == BERTH_F16)
-        softmax_kept<f16, BERTH_CUDA_ROW_VECTORS>(args);
-    else
-        softmax_kept<bf16, BERTH_CUDA_ROW_VECTORS>(args);
+    with_real(args.dtype, [&](auto x) { softmax_kept<decltype(x), BERTH_CUDA_ROW_VECTORS>(args); });
 }
 
 KERNEL_OF(1024, softmax_long, berth_cuda_softmax_args) {
-    if (args.dtype == BERTH_F32)
-        softmax_kept<float, long_vectors<float>>(args);
-    else if (args.dtype == BERTH_F16)
-        softmax_kept<f16, long_vectors<f16>>(args);
-    else
-        softmax_kept<bf16, long_vectors<bf16>>(args);
+    with_real(args.dtype,
+              [&](auto x) { softmax_kept<decltype(x), long_vectors<decltype(x)>>(args); });
 }
 
 KERNEL_OF(BERTH_CUDA_ROW_THREADS, softmax_apply, berth_cuda_softmax_apply_args) {
-    if (args.dtype == BERTH_F32)
-        apply<float>(args);
-    else if (args.dtype == BERTH_F16)
-        apply<f16>(args);
-    else
-        apply<bf16>(args);
+    with_real(args.dtype, [&](auto x) { apply<decltype(x)>(args); });
 }

@@ -3,6 +3,7 @@
 #ifndef BERTH_DEVICE_CUDA_SORT_RECORDS_CUH
 #define BERTH_DEVICE_CUDA_SORT_RECORDS_CUH
 
+#include "device/cuda/cuda_access.cuh"
 #include "device/cuda/cuda_walk.cuh"
 
 /// A packed record.

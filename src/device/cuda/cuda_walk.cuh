@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Following the walks of cuda_walk.h, and moving units.
+// Following the walks of cuda_walk.h.
 #ifndef BERTH_DEVICE_CUDA_WALK_CUH
 #define BERTH_DEVICE_CUDA_WALK_CUH
 
@@ -59,32 +59,6 @@ template <int N> DEVICE walk_place<N> walk_to(const berth_cuda_walk& walk, int64
     }
     if (walk.rank > 0) add_place(walk, place, 0, step);
     return place;
-}
-
-/// What is moved in one access, by its bytes: run(a value of that type).
-template <class Run> DEVICE void with_unit(uint32_t bytes, Run run) {
-    switch (bytes) {
-    case 1:
-        run(uint8_t());
-        break;
-    case 2:
-        run(uint16_t());
-        break;
-    case 4:
-        run(uint32_t());
-        break;
-    case 8:
-        run(uint64_t());
-        break;
-    default:
-        run(lanes<uint32_t, 4>());
-        break;
-    }
-}
-
-/// Index `at` of i32 or i64.
-DEVICE int64_t index_at(const void* index, uint32_t is_wide, int64_t at) {
-    return is_wide != 0 ? ((const int64_t*)index)[at] : ((const int32_t*)index)[at];
 }
 
 #endif // BERTH_DEVICE_CUDA_WALK_CUH

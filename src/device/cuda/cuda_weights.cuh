@@ -5,7 +5,7 @@
 #ifndef BERTH_DEVICE_CUDA_WEIGHTS_CUH
 #define BERTH_DEVICE_CUDA_WEIGHTS_CUH
 
-#include "device/cuda/cuda_layer.cuh"
+#include "device/cuda/cuda_access.cuh"
 
 /// Rounded after the product and after the sum, as the host does.
 DEVICE float product_then_sum(float a, float b, float c) { return rounded_product(a, b) + c; }
@@ -16,15 +16,10 @@ DEVICE const unsigned char* bytes_at(const void* base, int64_t bytes) {
 
 /// `N` elements side by side, aligned to 16 bytes or to all of them, whichever is less.
 template <class T, int N> DEVICE void load_vector(const T* from, float (&to)[N]) {
-    constexpr int MOST = (int)(16 / sizeof(T));
-    constexpr int EACH = N < MOST ? N : MOST;
+    const auto some = load_pack<T, N>(from);
     UNROLL
-    for (int i = 0; i < N; i += EACH) {
-        const lanes<T, EACH> some = *(const lanes<T, EACH>*)(const void*)(from + i);
-        UNROLL
-        for (int e = 0; e < EACH; ++e)
-            to[i + e] = to_f32(some.of[e]);
-    }
+    for (int i = 0; i < N; ++i)
+        to[i] = to_f32(some.get(i));
 }
 
 /// The first `count` of `N` elements `step` apart, the rest 0; `is_vector`: step is 1, and whole
@@ -194,6 +189,36 @@ struct q6_k {
         }
     }
 };
+
+/// run(a value of the struct above) of a quantised type.
+template <class Run> DEVICE void with_blocks(uint32_t dtype, Run run) {
+    switch (dtype) {
+    case BERTH_Q4_0:
+        run(q4_0());
+        break;
+    case BERTH_Q4_1:
+        run(q4_1());
+        break;
+    case BERTH_Q5_0:
+        run(q5_0());
+        break;
+    case BERTH_Q5_1:
+        run(q5_1());
+        break;
+    case BERTH_Q8_0:
+        run(q8_0());
+        break;
+    case BERTH_Q4_K:
+        run(q4_k());
+        break;
+    case BERTH_Q5_K:
+        run(q5_k());
+        break;
+    default:
+        run(q6_k());
+        break;
+    }
+}
 
 /// Values of a row of quantised blocks from k on, a multiple of 4 as N is; behind `depth`, which is
 /// whole blocks, 0.
