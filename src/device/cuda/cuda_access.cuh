@@ -125,6 +125,7 @@ template <class T, int N> DEVICE pack<T, N> load_pack(const void* at) {
     return made;
 }
 
+/// `at` is in global memory.
 template <class T, int N> DEVICE void store_pack(void* at, const pack<T, N>& from) {
     typedef pack<T, N> from_type;
     if constexpr (from_type::BYTES == 1) {
@@ -134,13 +135,8 @@ template <class T, int N> DEVICE void store_pack(void* at, const pack<T, N>& fro
     } else {
         constexpr int WORDS = from_type::BYTES / 4, A_STORE = WORDS < 4 ? WORDS : 4;
         UNROLL
-        for (int i = 0; i < WORDS; i += A_STORE) {
-            lanes<uint32_t, A_STORE> part;
-            UNROLL
-            for (int w = 0; w < A_STORE; ++w)
-                part.of[w] = from.words[i + w];
-            ((lanes<uint32_t, A_STORE>*)at)[i / A_STORE] = part;
-        }
+        for (int i = 0; i < WORDS; i += A_STORE)
+            store_words((uint32_t*)at + i, from.words + i, lanes_count<A_STORE>());
     }
 }
 

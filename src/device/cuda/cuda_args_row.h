@@ -7,8 +7,11 @@
 
 /// Threads of a block of these kernels, unless their arguments say otherwise.
 #define BERTH_CUDA_ROW_THREADS 256
-/// Of a row that is kept in registers, what a thread keeps: vectors of 16 bytes where blocks can be
-/// many, and elements where one block needs a multiprocessor's registers.
+/// The most threads that share a row.
+#define BERTH_CUDA_ROW_MOST_THREADS 1024
+/// Of a row that is kept in registers, what a thread keeps: vectors of 16 bytes of rows that a warp
+/// shares then, and elements of longer ones. Few threads with much to load each need not wait for
+/// each other as often as many with little.
 #define BERTH_CUDA_ROW_VECTORS 2
 #define BERTH_CUDA_ROW_KEPT 32
 
@@ -61,7 +64,7 @@ typedef struct berth_cuda_softmax_args {
     int64_t stride;        ///< of x, from one element of a row to the next
     berth_cuda_walk kept;  ///< operand 0: the rows' first elements in x
     uint32_t dtype;        ///< of both
-    uint32_t row_threads;  ///< that share a row: a power of two, 32 .. 1024
+    uint32_t row_bits;     ///< 2^this threads share a row: 5 .. 10
     uint32_t is_log;       ///< 1: LOG_SOFTMAX
     uint32_t is_vector;    ///< rows of x are contiguous and aligned to 16 bytes
     uint32_t is_vector_to; ///< and those of out
@@ -74,12 +77,13 @@ typedef struct berth_cuda_softmax_apply_args {
     void* out;
     const float* powers; ///< [outer, inner, 2]: as BERTH_CUDA_FINISH_POWERS writes them
     int64_t count;       ///< elements, [outer, size, inner]
-    int64_t size;
-    int64_t inner;
+    berth_cuda_divisor size;
+    berth_cuda_divisor inner;
     berth_cuda_walk walk; ///< operand 0: x
     uint32_t dtype;
     uint32_t is_log;
     uint32_t is_vector; ///< x and out are contiguous and aligned to 16 bytes
+    uint32_t is_row;    ///< and rows are whole vectors, which have one power each
 } berth_cuda_softmax_apply_args;
 
 // --- Norms --------------------------------------------------------------------------------------
@@ -103,11 +107,12 @@ typedef struct berth_cuda_norm_args {
     berth_cuda_walk kept; ///< operand 0: the rows' first elements in x
     float eps;
     uint32_t dtype; ///< of x and out
-    uint32_t row_threads;
+    uint32_t row_bits;
     uint32_t is_layer; ///< 1: LAYER_NORM, else RMS_NORM
     uint32_t is_vector;
     uint32_t is_vector_to;
-    uint32_t is_dense; ///< all that, of weight and bias too, and rows are whole vectors
+    /// All that, of weight and bias too, which are of one type, and rows are whole vectors.
+    uint32_t is_dense;
 } berth_cuda_norm_args;
 
 // --- Running sums -------------------------------------------------------------------------------
@@ -179,6 +184,7 @@ typedef struct berth_cuda_rope_args {
     X(softmax_long,    berth_cuda_softmax_args,       true)                 \
     X(softmax_apply,   berth_cuda_softmax_apply_args, false)                \
     X(norm_dense,      berth_cuda_norm_args,          true)                 \
+    X(norm_wide,       berth_cuda_norm_args,          true)                 \
     X(norm_short,      berth_cuda_norm_args,          true)                 \
     X(norm_long,       berth_cuda_norm_args,          true)                 \
     X(running_lines,   berth_cuda_running_args,       true)                 \

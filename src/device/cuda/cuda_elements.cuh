@@ -9,6 +9,7 @@
 #define BERTH_DEVICE_CUDA_ELEMENTS_CUH
 
 #include "device/cuda/cuda_access.cuh"
+#include "device/cuda/cuda_math.cuh"
 #include "device/cuda/cuda_walk.cuh"
 
 namespace {
@@ -73,10 +74,6 @@ DEVICE float real_of(int64_t x) { return (float)x; }
 DEVICE int64_t whole_in(berth_dtype meeting, float x) { return whole_of(meeting, x); }
 DEVICE int64_t whole_in(berth_dtype meeting, int64_t x) { return whole_as(meeting, x); }
 
-template <class T> constexpr bool is_half = false;
-template <> constexpr bool is_half<f16> = true;
-template <> constexpr bool is_half<bf16> = true;
-
 /// What a function gives, as an element of a type that is not bool, or a truth.
 template <class Out, class Result> DEVICE Out result_as(Result x) {
     if constexpr (are_same<Result, float>)
@@ -111,27 +108,7 @@ DEVICE void store(void* out, berth_dtype dtype, int64_t at, int64_t x) {
     with_whole(dtype, [&](auto type) { ((decltype(type)*)out)[at] = (decltype(type))x; });
 }
 
-// --- Arithmetic ---------------------------------------------------------------------------------
-
-/// What functions are made of where their results stay f32 ..
-struct exact_math {
-    static constexpr bool is_exact = true;
-    static MEMBER float exp(float x) { return expf(x); }
-    static MEMBER float quotient(float a, float b) { return a / b; }
-    static MEMBER float inverse_root(float x) { return 1.0f / sqrtf(x); }
-};
-/// .. and where they are rounded to a half type, which is so little memory an element that exact
-/// functions would take longer.
-struct quick_math {
-    static constexpr bool is_exact = false;
-    static MEMBER float exp(float x) { return quick_exp(x); }
-    static MEMBER float quotient(float a, float b) { return a * quick_inverse(b); }
-    static MEMBER float inverse_root(float x) { return quick_inverse_root(x); }
-};
-
-template <bool IS_HALF> struct math_choice { typedef exact_math type; };
-template <> struct math_choice<true> { typedef quick_math type; };
-template <class Out> using math_for = typename math_choice<is_half<Out>>::type;
+// --- Functions ----------------------------------------------------------------------------------
 
 template <class Math, class Function>
 DEVICE auto apply(Function f, const element_args& args, float a, float b) {
@@ -203,7 +180,7 @@ DEVICE void vectors(const element_args& args) {
                     held[r][i] = load_pack<T, N>((const T*)args.operands[i] + at * N);
                 continue;
             }
-            const auto place = walk_to<OPERANDS>(args.walk, at);
+            const auto place = walk_near<OPERANDS>(args.walk, at);
             UNROLL
             for (int i = 0; i < OPERANDS; ++i)
                 held[r][i] = load_operand<T, N>(args, i, place.of[i]);

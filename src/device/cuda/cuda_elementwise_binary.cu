@@ -121,7 +121,7 @@ template <class T> DEVICE void where_vectors(const element_args& args) {
         UNROLL
         for (int r = 0; r < READS; ++r) {
             const int64_t at = first + (int64_t)r * thread_count();
-            const auto place = walk_to<3>(args.walk, at < last ? at : last);
+            const auto place = walk_near<3>(args.walk, at < last ? at : last);
             yes[r] = load_operand<T, N>(args, 1, place.of[1]);
             no[r] = load_operand<T, N>(args, 2, place.of[2]);
             conditions[r] = load_conditions<T>(args, place.of[0]);

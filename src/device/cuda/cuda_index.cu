@@ -9,27 +9,33 @@ constexpr int SOME = 4; // units that a thread has under way at once
 
 // --- Reading ------------------------------------------------------------------------------------
 
-template <class Unit> DEVICE Unit gather_unit(const berth_cuda_gather_args& args, int64_t at) {
-    const walk_place<2> place = walk_to<2>(args.walk, at);
-    const int64_t index = index_at(args.index, args.is_wide, place.of[1]);
-    if (index >= 0 && index < args.size)
-        return ((const Unit*)args.x)[place.of[0] + index * args.step];
+/// Indices first, then what they point at: none waits for another.
+template <class Unit> DEVICE void gather_units(const berth_cuda_gather_args& args) {
+    const int64_t last = args.walk.count - 1, step = grid_step();
+    const Unit* x = (const Unit*)args.x;
+    Unit* out = (Unit*)args.out;
     Unit missing;
     memcpy(&missing, args.missing, sizeof missing);
-    return missing;
-}
-
-template <class Unit> DEVICE void gather_units(const berth_cuda_gather_args& args) {
-    const int64_t count = args.walk.count, step = grid_step();
-    Unit* out = (Unit*)args.out;
-    for (int64_t first = grid_first(); first < count; first += SOME * step) {
-        Unit held[SOME] = {};
+    for (int64_t first = grid_first(); first <= last; first += SOME * step) {
+        int64_t indices[SOME], places[SOME];
+        UNROLL
+        for (int i = 0; i < SOME; ++i) {
+            // a thread behind the end reads the last one too, and drops it
+            const int64_t at = first + i * step < last ? first + i * step : last;
+            const walk_place<2> place = walk_to<2>(args.walk, at);
+            indices[i] = index_at(args.index, args.is_wide, place.of[1]);
+            places[i] = place.of[0];
+        }
+        Unit held[SOME];
+        UNROLL
+        for (int i = 0; i < SOME; ++i) {
+            held[i] = missing;
+            if (indices[i] >= 0 && indices[i] < args.size)
+                held[i] = x[places[i] + indices[i] * args.step];
+        }
         UNROLL
         for (int i = 0; i < SOME; ++i)
-            if (first + i * step < count) held[i] = gather_unit<Unit>(args, first + i * step);
-        UNROLL
-        for (int i = 0; i < SOME; ++i)
-            if (first + i * step < count) out[first + i * step] = held[i];
+            if (first + i * step <= last) out[first + i * step] = held[i];
     }
 }
 

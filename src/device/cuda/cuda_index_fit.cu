@@ -72,14 +72,15 @@ template <class Unit> DEVICE void pad_units(const berth_cuda_pad_args& args) {
 
 /// The N neighbours of a row from element `at` on, those that are lost as 0.
 template <class Unit, int N>
-DEVICE pack<Unit, N> keep(const berth_cuda_triangle_args& args, int64_t at, int64_t place) {
-    const auto all = load_pack<Unit, N>((const Unit*)args.x + place);
-    pack<Unit, N> kept;
+DEVICE pack<Unit, N> keep(const berth_cuda_triangle_args& args,
+                          int64_t at,
+                          const pack<Unit, N>& all) {
     const bool is_small = args.walk.is_small != 0;
     int64_t column = at;
     int64_t row = divide_any(args.columns, is_small, column);
     divide_any(args.rows, is_small, row);
     const int64_t border = row + args.border - column; // from here on it is the upper part
+    pack<Unit, N> kept;
     UNROLL
     for (int i = 0; i < N; ++i)
         kept.put(i, (i < border) == (args.is_lower != 0) ? all.get(i) : (Unit)0);
@@ -88,6 +89,7 @@ DEVICE pack<Unit, N> keep(const berth_cuda_triangle_args& args, int64_t at, int6
 
 template <class Unit, int N> DEVICE void keep_triangle(const berth_cuda_triangle_args& args) {
     const int64_t count = args.walk.count, step = grid_step() * N;
+    const Unit* x = (const Unit*)args.x;
     Unit* out = (Unit*)args.out;
     for (int64_t first = grid_first() * N; first < count; first += SOME * step) {
         pack<Unit, N> held[SOME] = {};
@@ -95,12 +97,14 @@ template <class Unit, int N> DEVICE void keep_triangle(const berth_cuda_triangle
         for (int i = 0; i < SOME; ++i) {
             const int64_t at = first + i * step;
             if (at >= count) continue;
-            held[i] =
-                keep<Unit, N>(args, at, args.is_dense != 0 ? at : walk_to<1>(args.walk, at).of[0]);
+            const int64_t place = args.is_dense != 0 ? at : walk_to<1>(args.walk, at).of[0];
+            held[i] = load_pack<Unit, N>(x + place);
         }
         UNROLL
-        for (int i = 0; i < SOME; ++i)
-            if (first + i * step < count) store_pack(out + first + i * step, held[i]);
+        for (int i = 0; i < SOME; ++i) {
+            const int64_t at = first + i * step;
+            if (at < count) store_pack(out + at, keep<Unit, N>(args, at, held[i]));
+        }
     }
 }
 

@@ -76,7 +76,8 @@ static bool vectorise(berth_cuda_element_args* args, uint32_t operands, uint32_t
     const int64_t lanes = ACCESS_BYTES / (bytes > out_bytes ? bytes : out_bytes);
     const int32_t last = walk->rank - 1;
     if (last < 0 || (uintptr_t)args->out % (uint64_t)(lanes * out_bytes) != 0) return false;
-    if (last > 0 && walk->dims[last].size % lanes != 0) return false;
+    if (last > 0 && (walk->dims[last].size % lanes != 0 || walk->count / lanes >= INT32_MAX))
+        return false;
     for (uint32_t i = 0; i < operands; ++i)
         if (!has_vectors(args, i, lanes, i < conditions ? 1 : bytes)) return false;
     count_vectors(args, operands, lanes);

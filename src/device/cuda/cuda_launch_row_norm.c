@@ -7,33 +7,32 @@
 #include "device/cuda/cuda_launch_row.h"
 
 #define THREADS BERTH_CUDA_ROW_THREADS
-#define WARP 32
-#define MOST_THREADS 1024
+#define WARP_BITS 5
+#define MOST_BITS 10
 
-/// Elements that a thread keeps of short rows.
+/// Elements that a thread keeps of few vectors.
 static int64_t short_kept(berth_dtype dtype) {
     return BERTH_CUDA_ROW_VECTORS * 16 / (int64_t)berth_dtype_bytes(dtype);
 }
 
+/// True if a warp keeps a row in few vectors each.
 static bool is_short(int64_t size, berth_dtype dtype) {
-    return size <= short_kept(dtype) * MOST_THREADS;
+    return size <= short_kept(dtype) << WARP_BITS;
 }
 
-static uint32_t row_threads_of(int64_t size, berth_dtype dtype) {
-    const int64_t threads = berth_cuda_power_of_two(berth_cuda_ceil_div(size, short_kept(dtype)));
-    return (uint32_t)(threads < WARP ? WARP : threads > MOST_THREADS ? MOST_THREADS : threads);
+/// Twice as many threads, from a warp on, until each keeps `kept` elements of a row at most.
+static uint32_t row_bits_of(int64_t size, int64_t kept) {
+    uint32_t bits = WARP_BITS;
+    while (bits < MOST_BITS && kept << bits < size)
+        ++bits;
+    return bits;
 }
 
-/// Enqueues a kernel of rows that `row_threads` threads share: several warps' rows a block.
-static void run_rows(berth_cuda_kernel kernel,
-                     int64_t rows,
-                     uint32_t row_threads,
-                     const void* args) {
-    const uint32_t rows_a_block = row_threads == WARP ? THREADS / WARP : 1;
-    berth_cuda_run(kernel,
-                   (uint64_t)berth_cuda_ceil_div(rows, rows_a_block),
-                   rows_a_block * row_threads,
-                   args);
+/// Enqueues a kernel of rows that 2^bits threads share: several warps' rows a block.
+static void run_rows(berth_cuda_kernel kernel, int64_t rows, uint32_t bits, const void* args) {
+    const uint32_t rows_a_block = bits == WARP_BITS ? THREADS >> WARP_BITS : 1;
+    berth_cuda_run(
+        kernel, (uint64_t)berth_cuda_ceil_div(rows, rows_a_block), rows_a_block << bits, args);
 }
 
 /// True if rows with such first elements and neighbours `stride` apart can be read 16 bytes a time.
@@ -74,7 +73,7 @@ static uint32_t all_but(const berth_view* view, int32_t dim) {
 /// True if rows are kept in registers.
 static bool is_kept(const berth_view* x, int32_t dim) {
     return dim < 0 ||
-           (dim == x->rank - 1 && x->dims[dim] <= (int64_t)BERTH_CUDA_ROW_KEPT * MOST_THREADS);
+           (dim == x->rank - 1 && x->dims[dim] <= ((int64_t)BERTH_CUDA_ROW_KEPT << MOST_BITS));
 }
 
 static void softmax_kept(const berth_op_call* call, int32_t dim, bool is_log) {
@@ -90,14 +89,14 @@ static void softmax_kept(const berth_op_call* call, int32_t dim, bool is_log) {
     };
     berth_cuda_walk_dims(x, all_but(x, dim), &args.kept);
     args.rows = args.kept.count;
-    args.row_threads = row_threads_of(args.size, x->dtype);
+    args.row_bits = row_bits_of(args.size, BERTH_CUDA_ROW_KEPT);
     args.is_vector = is_vector(x, &args.kept, args.stride);
     args.is_vector_to = is_vector_to(out, args.size);
     args.is_dense = args.is_vector && args.is_vector_to && is_whole(x, args.size);
     run_rows(is_short(args.size, x->dtype) ? BERTH_CUDA_KERNEL_softmax_short
                                            : BERTH_CUDA_KERNEL_softmax_long,
              args.rows,
-             args.row_threads,
+             args.row_bits,
              &args);
 }
 
@@ -112,24 +111,26 @@ static void softmax_by_powers(const berth_op_call* call, int32_t dim, bool is_lo
         .x = x->data,
         .out = call->outputs[0].data,
         .powers = powers,
-        .size = x->dims[dim],
-        .inner = 1,
+        .size = berth_cuda_divisor_make(x->dims[dim]),
         .dtype = (uint32_t)x->dtype,
         .is_log = is_log,
     };
+    int64_t inner = 1;
     for (int32_t d = dim + 1; d < x->rank; ++d)
-        args.inner *= x->dims[d];
+        inner *= x->dims[d];
+    args.inner = berth_cuda_divisor_make(inner);
     const berth_view* operand = x;
     berth_cuda_walk_make(x, 1, &operand, &args.walk);
     args.count = args.walk.count;
     args.is_vector = berth_cuda_walk_is_dense(&args.walk, 0) && berth_cuda_is_aligned(args.x) &&
                      berth_cuda_is_aligned(args.out);
-    const int64_t vector = 16 / (int64_t)berth_dtype_bytes(x->dtype);
-    berth_cuda_run(
-        BERTH_CUDA_KERNEL_softmax_apply,
-        berth_cuda_blocks_for((uint64_t)berth_cuda_ceil_div(args.count, vector), THREADS),
-        THREADS,
-        &args);
+    args.is_row = args.is_vector && inner == 1 && is_whole(x, args.size.size);
+    const int64_t vector = args.is_row ? 16 / (int64_t)berth_dtype_bytes(x->dtype) : 1;
+    const int64_t threads = berth_cuda_ceil_div(args.count, BERTH_CUDA_ROW_VECTORS * vector);
+    berth_cuda_run(BERTH_CUDA_KERNEL_softmax_apply,
+                   berth_cuda_blocks_for((uint64_t)threads, THREADS),
+                   THREADS,
+                   &args);
 }
 
 static void run_softmax(const berth_op_call* call, bool is_log) {
@@ -165,6 +166,18 @@ static berth_cuda_columns columns_of(const berth_view* view) {
     };
 }
 
+/// The kernel of such rows, and how many threads share one.
+static berth_cuda_kernel norm_kernel(berth_cuda_norm_args* args, berth_dtype dtype) {
+    const int64_t few = short_kept(dtype);
+    args->row_bits = row_bits_of(args->size, args->is_dense ? BERTH_CUDA_ROW_KEPT : few);
+    if (args->is_dense && is_short(args->size, dtype)) return BERTH_CUDA_KERNEL_norm_dense;
+    if (args->is_dense && args->size <= ((int64_t)BERTH_CUDA_ROW_KEPT << MOST_BITS))
+        return BERTH_CUDA_KERNEL_norm_wide;
+    if (args->size <= few << MOST_BITS) return BERTH_CUDA_KERNEL_norm_short;
+    args->row_bits = MOST_BITS;
+    return BERTH_CUDA_KERNEL_norm_long;
+}
+
 static void run_norm(const berth_op_call* call,
                      const berth_view* weight,
                      const berth_view* bias,
@@ -186,16 +199,14 @@ static void run_norm(const berth_op_call* call,
     if (args.size == 0) return;
     berth_cuda_walk_dims(x, all_but(x, last), &args.kept);
     args.rows = args.kept.count;
-    args.row_threads = row_threads_of(args.size, x->dtype);
     args.is_vector = is_vector(x, &args.kept, args.stride);
     args.is_vector_to = is_vector_to(&call->outputs[0], args.size);
+    if (weight == NULL) args.weight.dtype = args.bias.dtype;
     args.is_dense = args.is_vector && args.is_vector_to && is_whole(x, args.size) &&
                     (weight == NULL || args.weight.is_vector) &&
-                    (bias == NULL || args.bias.is_vector);
-    berth_cuda_kernel kernel = BERTH_CUDA_KERNEL_norm_long;
-    if (is_short(args.size, x->dtype))
-        kernel = args.is_dense ? BERTH_CUDA_KERNEL_norm_dense : BERTH_CUDA_KERNEL_norm_short;
-    run_rows(kernel, args.rows, args.row_threads, &args);
+                    (bias == NULL || (args.bias.is_vector && bias->dtype == args.weight.dtype));
+    const berth_cuda_kernel kernel = norm_kernel(&args, x->dtype);
+    run_rows(kernel, args.rows, args.row_bits, &args);
 }
 
 static void launch_rms_norm(const berth_op_call* call) {

@@ -14,6 +14,9 @@
 
 #define BERTH_CUDA_WARP 32u
 
+/// A number of words, as a type.
+template <int N> struct lanes_count {};
+
 #ifdef __CUDACC__
 
 #include <cuda_bf16.h>
@@ -74,6 +77,26 @@ DEVICE float quick_inverse(float x) {
 }
 DEVICE float quick_inverse_root(float x) { return rsqrtf(x); }
 
+/// Writes words of 32 bits to global memory in one access. The compiler makes several of what it is
+/// only told by a type's alignment.
+DEVICE void store_words(void* at, const uint32_t* words, lanes_count<1>) {
+    *(uint32_t*)at = words[0];
+}
+DEVICE void store_words(void* at, const uint32_t* words, lanes_count<2>) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(at)),
+                 "r"(words[0]),
+                 "r"(words[1])
+                 : "memory");
+}
+DEVICE void store_words(void* at, const uint32_t* words, lanes_count<4>) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(at)),
+                 "r"(words[0]),
+                 "r"(words[1]),
+                 "r"(words[2]),
+                 "r"(words[3])
+                 : "memory");
+}
+
 #else // of the host
 
 #include "emulation.h"
@@ -112,6 +135,9 @@ DEVICE double rounded_product(double a, double b) { return a * b; }
 DEVICE uint64_t high_product(uint64_t a, uint64_t b) {
     __extension__ typedef unsigned __int128 wide;
     return (uint64_t)((wide)a * b >> 64);
+}
+template <int N> DEVICE void store_words(void* at, const uint32_t* words, lanes_count<N>) {
+    memcpy(at, words, N * sizeof *words);
 }
 DEVICE float quick_exp(float x) { return expf(x); }
 DEVICE float quick_inverse(float x) { return 1.0f / x; }

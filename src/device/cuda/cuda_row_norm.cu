@@ -12,15 +12,15 @@ struct row_norm {
     float scale;
 };
 
-template <class T, int V, bool IS_DENSE>
+template <class T, int V>
 DEVICE void load_columns_of(
     const berth_cuda_columns& columns, int64_t r, int64_t size, float missing, float (&out)[V]) {
-    load_part<T, V, IS_DENSE>(
+    load_part<T, V>(
         (const T*)columns.data, columns.stride, columns.is_vector != 0, r, size, missing, out);
 }
 
 /// Columns [r, r + V); `missing` where there are none.
-template <int V, bool IS_DENSE>
+template <int V>
 DEVICE void load_columns(
     const berth_cuda_columns& columns, int64_t r, int64_t size, float missing, float (&out)[V]) {
     if (columns.data == nullptr) {
@@ -29,41 +29,41 @@ DEVICE void load_columns(
             out[i] = missing;
     } else {
         with_real(columns.dtype, [&](auto type) {
-            load_columns_of<decltype(type), V, IS_DENSE>(columns, r, size, missing, out);
+            load_columns_of<decltype(type), V>(columns, r, size, missing, out);
         });
     }
 }
 
 /// Writes elements [r, r + V) of a row, from `x`.
-template <class T, int V, bool IS_DENSE>
+template <class T, int V>
 DEVICE void store_normed(
     const berth_cuda_norm_args& args, T* out, int64_t r, const row_norm& norm, float (&x)[V]) {
     float of_columns[V];
-    load_columns<V, IS_DENSE>(args.weight, r, args.size, 1.0f, of_columns);
+    load_columns<V>(args.weight, r, args.size, 1.0f, of_columns);
     UNROLL
     for (int i = 0; i < V; ++i) {
         const float centred = (x[i] - norm.mean) - norm.rest;
         x[i] = rounded_product(rounded_product(centred, norm.scale), of_columns[i]);
     }
     if (args.bias.data != nullptr) { // after the weights, which took registers
-        load_columns<V, IS_DENSE>(args.bias, r, args.size, 0.0f, of_columns);
+        load_columns<V>(args.bias, r, args.size, 0.0f, of_columns);
         UNROLL
         for (int i = 0; i < V; ++i)
             x[i] += of_columns[i];
     }
-    store_part<T, V, IS_DENSE>(out, args.is_vector_to != 0, r, args.size, x);
+    store_part<T, V>(out, args.is_vector_to != 0, r, args.size, x);
 }
 
 /// The mean of a row, of whose elements this thread's add up to `sum`.
 DEVICE row_norm centre(const berth_cuda_norm_args& args, double sum) {
     if (!args.is_layer) return row_norm{0.0f, 0.0f, 0.0f};
-    const double mean = row_reduce(args.row_threads, sum, 0.0, add_doubles()) / (double)args.size;
+    const double mean = row_reduce(args.row_bits, sum, 0.0, add_doubles()) / (double)args.size;
     const float rounded = (float)mean;
     return row_norm{rounded, (float)(mean - (double)rounded), 0.0f};
 }
 
 DEVICE float scale_of(const berth_cuda_norm_args& args, float squares) {
-    const double all = row_reduce(args.row_threads, (double)squares, 0.0, add_doubles());
+    const double all = row_reduce(args.row_bits, (double)squares, 0.0, add_doubles());
     return (float)(1.0 / sqrt(all / (double)args.size + (double)args.eps));
 }
 
@@ -87,20 +87,22 @@ DEVICE float add_squares(
     return squares;
 }
 
-/// Rows of at most BERTH_CUDA_ROW_VECTORS vectors a thread.
-template <class T, bool IS_DENSE> DEVICE void norm_kept(const berth_cuda_norm_args& args) {
+/// Rows of at most BERTH_CUDA_ROW_VECTORS vectors a thread, whatever they and the columns are like.
+template <class T> DEVICE void norm_kept(const berth_cuda_norm_args& args) {
     constexpr int V = lanes_of<T>, VECTORS = BERTH_CUDA_ROW_VECTORS;
-    const int64_t row = grid_first() / args.row_threads;
-    const int64_t first = (int64_t)(thread_index() % args.row_threads) * V;
-    const int64_t step = (int64_t)args.row_threads * V;
-    const int64_t size = row < args.rows ? args.size : 0;
-    const T* x = (const T*)args.x + (row < args.rows ? walk_to<1>(args.kept, row).of[0] : 0);
+    const row_share share = share_row<V>(args.row_bits, args.rows, args.size);
+    const T* x = (const T*)args.x + (share.size > 0 ? walk_to<1>(args.kept, share.row).of[0] : 0);
     float held[VECTORS][V];
     double sum = 0.0;
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
-        load_part<T, V, IS_DENSE>(
-            x, args.stride, args.is_vector != 0, first + k * step, size, 0.0f, held[k]);
+        load_part<T, V>(x,
+                        args.stride,
+                        args.is_vector != 0,
+                        share.first + k * share.step,
+                        share.size,
+                        0.0f,
+                        held[k]);
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
         if (args.is_layer) sum += sum_of<V>(held[k]);
@@ -108,61 +110,122 @@ template <class T, bool IS_DENSE> DEVICE void norm_kept(const berth_cuda_norm_ar
     float squares = 0.0f;
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
-        squares = add_squares<V>(squares, norm, held[k], first + k * step, size);
+        squares = add_squares<V>(squares, norm, held[k], share.first + k * share.step, share.size);
     norm.scale = scale_of(args, squares);
-    T* out = (T*)args.out + row * args.size;
+    T* out = (T*)args.out + share.row * args.size;
     UNROLL
     for (int k = 0; k < VECTORS; ++k)
-        if (first + k * step < size)
-            store_normed<T, V, IS_DENSE>(args, out, first + k * step, norm, held[k]);
+        if (share.first + k * share.step < share.size)
+            store_normed<T, V>(args, out, share.first + k * share.step, norm, held[k]);
+}
+
+/// A vector of columns, which are of type W; `missing` where there are none.
+template <class W, int V>
+DEVICE pack<W, V> dense_columns(const berth_cuda_columns& columns, int32_t r, float missing) {
+    if (columns.data != nullptr) return load_pack<W, V>((const W*)columns.data + r);
+    return repeat_pack<W, V>(from_f32<W>(missing));
+}
+
+/// Writes the elements from r on of a row and columns that are whole vectors, from `x`.
+template <class T, class W, int V>
+DEVICE void store_dense_normed(const berth_cuda_norm_args& args,
+                               T* out,
+                               int32_t r,
+                               const row_norm& norm,
+                               const float (&x)[V]) {
+    const auto weights = dense_columns<W, V>(args.weight, r, 1.0f);
+    const auto biases = dense_columns<W, V>(args.bias, r, 0.0f);
+    pack<T, V> made;
+    UNROLL
+    for (int i = 0; i < V; ++i) {
+        const float centred = (x[i] - norm.mean) - norm.rest;
+        const float scaled = rounded_product(centred, norm.scale);
+        float value = rounded_product(scaled, to_f32(weights.get(i)));
+        if (args.bias.data != nullptr) value += to_f32(biases.get(i)); // else -0 stays
+        made.put(i, from_f32<T>(value));
+    }
+    store_pack(out + r, made);
+}
+
+/// Rows of at most VECTORS vectors a thread that are whole vectors, as the columns are.
+template <class T, int VECTORS> DEVICE void norm_dense_kept(const berth_cuda_norm_args& args) {
+    constexpr int V = lanes_of<T>;
+    const row_share share = share_row<V>(args.row_bits, args.rows, args.size);
+    const T* x = (const T*)args.x + (share.size > 0 ? walk_to<1>(args.kept, share.row).of[0] : 0);
+    float held[VECTORS][V];
+    load_row<T>(x, share, 0.0f, held);
+    double sum = 0.0;
+    UNROLL
+    for (int k = 0; k < VECTORS; ++k)
+        if (args.is_layer) sum += sum_of<V>(held[k]);
+    row_norm norm = centre(args, sum);
+    float squares = 0.0f;
+    UNROLL
+    for (int k = 0; k < VECTORS; ++k)
+        if (share.first + k * share.step < share.size)
+            squares = add_squares<V>(squares, norm, held[k], 0, V);
+    norm.scale = scale_of(args, squares);
+    T* out = (T*)args.out + share.row * args.size;
+    with_real(args.weight.dtype, [&](auto type) {
+        UNROLL
+        for (int k = 0; k < VECTORS; ++k) {
+            const int32_t r = share.first + k * share.step;
+            if (r < share.size)
+                store_dense_normed<T, decltype(type), V>(args, out, r, norm, held[k]);
+        }
+    });
 }
 
 /// A row of any length by a block.
-template <class T, bool IS_DENSE> DEVICE void norm_again_by(const berth_cuda_norm_args& args) {
+template <class T> DEVICE void norm_again(const berth_cuda_norm_args& args) {
     constexpr int V = lanes_of<T>;
     const int64_t row = block_index();
     const int64_t first = (int64_t)thread_index() * V;
-    const int64_t step = (int64_t)args.row_threads * V;
+    const int64_t step = (int64_t)thread_count() * V;
     const T* x = (const T*)args.x + walk_to<1>(args.kept, row).of[0];
     const bool is_vector = args.is_vector != 0;
     float held[V];
     double sum = 0.0;
-    for (int64_t r = first; args.is_layer && r < args.size; r += step) {
-        load_part<T, V, IS_DENSE>(x, args.stride, is_vector, r, args.size, 0.0f, held);
+    UNROLL_BY(4)
+    for (int64_t r = first; r < (args.is_layer ? args.size : 0); r += step) {
+        load_part<T, V>(x, args.stride, is_vector, r, args.size, 0.0f, held);
         sum += sum_of<V>(held);
     }
     row_norm norm = centre(args, sum);
     double squares = 0.0;
+    UNROLL_BY(4)
     for (int64_t r = first; r < args.size; r += step) {
-        load_part<T, V, IS_DENSE>(x, args.stride, is_vector, r, args.size, 0.0f, held);
+        load_part<T, V>(x, args.stride, is_vector, r, args.size, 0.0f, held);
         squares += (double)add_squares<V>(0.0f, norm, held, r, args.size);
     }
     norm.scale = scale_of(args, (float)squares);
     T* out = (T*)args.out + row * args.size;
+    UNROLL_BY(2)
     for (int64_t r = first; r < args.size; r += step) {
-        load_part<T, V, IS_DENSE>(x, args.stride, is_vector, r, args.size, 0.0f, held);
-        store_normed<T, V, IS_DENSE>(args, out, r, norm, held);
+        load_part<T, V>(x, args.stride, is_vector, r, args.size, 0.0f, held);
+        store_normed<T, V>(args, out, r, norm, held);
     }
 }
 
-template <class T> DEVICE void norm_again(const berth_cuda_norm_args& args) {
-    if (args.is_dense)
-        norm_again_by<T, true>(args);
-    else
-        norm_again_by<T, false>(args);
-}
+template <class T> constexpr int wide_vectors = BERTH_CUDA_ROW_KEPT / lanes_of<T>;
 
 } // namespace
 
-// Two kernels, as the second needs registers that the first should not wait for.
-KERNEL_OF(1024, norm_dense, berth_cuda_norm_args) {
-    with_real(args.dtype, [&](auto x) { norm_kept<decltype(x), true>(args); });
+// One kernel each, as every one needs other registers, for which none of them should wait.
+KERNEL_OF(BERTH_CUDA_ROW_MOST_THREADS, norm_dense, berth_cuda_norm_args) {
+    with_real(args.dtype,
+              [&](auto x) { norm_dense_kept<decltype(x), BERTH_CUDA_ROW_VECTORS>(args); });
 }
 
-KERNEL_OF(1024, norm_short, berth_cuda_norm_args) {
-    with_real(args.dtype, [&](auto x) { norm_kept<decltype(x), false>(args); });
+KERNEL_OF(BERTH_CUDA_ROW_MOST_THREADS, norm_wide, berth_cuda_norm_args) {
+    with_real(args.dtype,
+              [&](auto x) { norm_dense_kept<decltype(x), wide_vectors<decltype(x)>>(args); });
 }
 
-KERNEL_OF(1024, norm_long, berth_cuda_norm_args) {
+KERNEL_OF(BERTH_CUDA_ROW_MOST_THREADS, norm_short, berth_cuda_norm_args) {
+    with_real(args.dtype, [&](auto x) { norm_kept<decltype(x)>(args); });
+}
+
+KERNEL_OF(BERTH_CUDA_ROW_MOST_THREADS, norm_long, berth_cuda_norm_args) {
     with_real(args.dtype, [&](auto x) { norm_again<decltype(x)>(args); });
 }

@@ -37,24 +37,33 @@ DEVICE void add_place(const berth_cuda_walk& walk, walk_place<N>& place, int32_t
         place.of[i] += at * walk.strides[i][dim];
 }
 
+/// Where step `step` of a walk is that is small, or has one dimension at most.
+template <int N> DEVICE walk_place<N> walk_near(const berth_cuda_walk& walk, int64_t step) {
+    walk_place<N> place;
+    UNROLL
+    for (int i = 0; i < N; ++i)
+        place.of[i] = 0;
+    UNROLL_BY(1)
+    for (int32_t d = walk.rank - 1; d > 0; --d) {
+        uint32_t at = (uint32_t)step;
+        step = divide(walk.dims[d], at);
+        add_place(walk, place, d, at);
+    }
+    // what is left is the place in the first dimension: nothing to divide
+    if (walk.rank > 0) add_place(walk, place, 0, step);
+    return place;
+}
+
+/// The same of any walk.
 template <int N> DEVICE walk_place<N> walk_to(const berth_cuda_walk& walk, int64_t step) {
     walk_place<N> place;
     UNROLL
     for (int i = 0; i < N; ++i)
         place.of[i] = 0;
-    if (walk.is_small) {
-        uint32_t rest = (uint32_t)step;
-        for (int32_t d = walk.rank - 1; d > 0; --d) {
-            uint32_t at = rest;
-            rest = divide(walk.dims[d], at);
-            add_place(walk, place, d, at);
-        }
-        if (walk.rank > 0) add_place(walk, place, 0, rest);
-        return place;
-    }
+    UNROLL_BY(1)
     for (int32_t d = walk.rank - 1; d > 0; --d) {
         int64_t at = step;
-        step = divide_any(walk.dims[d], false, at);
+        step = divide_any(walk.dims[d], walk.is_small != 0, at);
         add_place(walk, place, d, at);
     }
     if (walk.rank > 0) add_place(walk, place, 0, step);
