@@ -16,6 +16,8 @@
 #define VECTORS_A_LANE 8
 /// Lanes that one thread of a column folds at least.
 #define LEAST_LANES 4
+/// Blocks that keep a multiprocessor busy.
+#define BLOCKS_EACH 4
 /// The most bytes that a chunk of elements folds to.
 #define FOLD_BYTES 16
 
@@ -44,6 +46,16 @@ static bool is_by_columns(const berth_cuda_reduce_args* args, int64_t vector) {
            last_step(kept, 0) < last_step(&args->reduced, 0);
 }
 
+/// Neighbouring columns of a block: half as many, or a quarter, where they are few, as more threads
+/// then share a column; but not less than one access to memory fetches.
+static int64_t width_of(const berth_cuda_reduce_args* args, int64_t most, int64_t vector) {
+    const int64_t busy = (int64_t)berth_cuda_query_multiprocessors() * BLOCKS_EACH;
+    int64_t width = most;
+    while (width > 2 * vector && args->outputs / width * args->chunks < busy)
+        width /= 2;
+    return width;
+}
+
 /// Threads that share an output's chunk: more where there are few neighbours.
 static void share_columns(berth_cuda_reduce_args* args, int64_t vector) {
     const int64_t elements = args->size < args->chunk ? args->size : args->chunk;
@@ -54,7 +66,7 @@ static void share_columns(berth_cuda_reduce_args* args, int64_t vector) {
     const berth_cuda_walk* kept = &args->kept;
     const int64_t columns =
         kept->rank > 0 ? berth_cuda_power_of_two(kept->dims[kept->rank - 1].size) : 1;
-    const int64_t width = columns < WARP ? columns : WARP;
+    const int64_t width = width_of(args, columns < WARP ? columns : WARP, vector);
     int64_t depth = used < THREADS / width ? used : THREADS / width;
     if (used / depth > 8) depth = used / 8; // a thread joins at most 32 lanes
     args->depth = (uint32_t)depth;

@@ -8,6 +8,12 @@
 #include "device/cuda/cuda_math.cuh"
 #include "device/cuda/cuda_walk.cuh"
 
+template <class T, int V> DEVICE void to_floats(const pack<T, V>& from, float (&to)[V]) {
+    UNROLL
+    for (int i = 0; i < V; ++i)
+        to[i] = to_f32(from.get(i));
+}
+
 /// Elements [r, r + V) of a row as f32; those from `size` on are `missing`.
 template <class T, int V>
 DEVICE void load_part(const T* row,
@@ -18,10 +24,7 @@ DEVICE void load_part(const T* row,
                       float missing,
                       float (&out)[V]) {
     if (is_vector && r + V <= size) {
-        const auto values = load_pack<T, V>(row + r);
-        UNROLL
-        for (int i = 0; i < V; ++i)
-            out[i] = to_f32(values.get(i));
+        to_floats(load_pack<T, V>(row + r), out);
         return;
     }
     UNROLL
@@ -66,24 +69,18 @@ template <int V> DEVICE row_share share_row(uint32_t bits, int64_t rows, int64_t
 }
 
 /// This thread's vectors of a row that is whole vectors, all of which are under way before any is
-/// used; where there is none, `missing`, which every type has.
+/// used; where there is none, `missing`, which every type has. Kept as they lie in memory: halves
+/// need half the registers.
 template <class T, int VECTORS, int V>
 DEVICE void load_row(const T* row,
                      const row_share& share,
                      float missing,
-                     float (&out)[VECTORS][V]) {
-    pack<T, V> held[VECTORS];
+                     pack<T, V> (&out)[VECTORS]) {
     UNROLL
     for (int k = 0; k < VECTORS; ++k) {
         const int32_t r = share.first + k * share.step;
-        held[k] = repeat_pack<T, V>(from_f32<T>(missing));
-        if (r < share.size) held[k] = load_pack<T, V>(row + r);
-    }
-    UNROLL
-    for (int k = 0; k < VECTORS; ++k) {
-        UNROLL
-        for (int i = 0; i < V; ++i)
-            out[k][i] = to_f32(held[k].get(i));
+        out[k] = repeat_pack<T, V>(from_f32<T>(missing));
+        if (r < share.size) out[k] = load_pack<T, V>(row + r);
     }
 }
 

@@ -132,13 +132,13 @@ DEVICE void store_dense_normed(const berth_cuda_norm_args& args,
                                T* out,
                                int32_t r,
                                const row_norm& norm,
-                               const float (&x)[V]) {
+                               const pack<T, V>& x) {
     const auto weights = dense_columns<W, V>(args.weight, r, 1.0f);
     const auto biases = dense_columns<W, V>(args.bias, r, 0.0f);
     pack<T, V> made;
     UNROLL
     for (int i = 0; i < V; ++i) {
-        const float centred = (x[i] - norm.mean) - norm.rest;
+        const float centred = (to_f32(x.get(i)) - norm.mean) - norm.rest;
         const float scaled = rounded_product(centred, norm.scale);
         float value = rounded_product(scaled, to_f32(weights.get(i)));
         if (args.bias.data != nullptr) value += to_f32(biases.get(i)); // else -0 stays
@@ -152,18 +152,24 @@ template <class T, int VECTORS> DEVICE void norm_dense_kept(const berth_cuda_nor
     constexpr int V = lanes_of<T>;
     const row_share share = share_row<V>(args.row_bits, args.rows, args.size);
     const T* x = (const T*)args.x + (share.size > 0 ? walk_to<1>(args.kept, share.row).of[0] : 0);
-    float held[VECTORS][V];
-    load_row<T>(x, share, 0.0f, held);
+    pack<T, V> held[VECTORS];
+    load_row(x, share, 0.0f, held);
+    float some[V];
     double sum = 0.0;
     UNROLL
-    for (int k = 0; k < VECTORS; ++k)
-        if (args.is_layer) sum += sum_of<V>(held[k]);
+    for (int k = 0; k < VECTORS; ++k) {
+        if (!args.is_layer) continue;
+        to_floats(held[k], some);
+        sum += sum_of<V>(some);
+    }
     row_norm norm = centre(args, sum);
     float squares = 0.0f;
     UNROLL
-    for (int k = 0; k < VECTORS; ++k)
-        if (share.first + k * share.step < share.size)
-            squares = add_squares<V>(squares, norm, held[k], 0, V);
+    for (int k = 0; k < VECTORS; ++k) {
+        if (share.first + k * share.step >= share.size) continue;
+        to_floats(held[k], some);
+        squares = add_squares<V>(squares, norm, some, 0, V);
+    }
     norm.scale = scale_of(args, squares);
     T* out = (T*)args.out + share.row * args.size;
     with_real(args.weight.dtype, [&](auto type) {

@@ -40,10 +40,6 @@ CALLED int64_t place_in_line(const berth_cuda_walk& places, int64_t r) {
 /// Elements [r, r + V) of an even line that has them all.
 template <class T, int V>
 DEVICE void load_line(const reduced_line<T>& line, int64_t r, T (&out)[V]) {
-    if (line.is_vector) {
-        load_dense<T, V>(line.first + r, out);
-        return;
-    }
     const T* at = line.first + r * line.stride;
     UNROLL
     for (int i = 0; i < V; ++i)
@@ -100,17 +96,34 @@ DEVICE typename Fold::total fold_lane(const reduced_line<typename Fold::element>
                                       typename Fold::context context) {
     using T = typename Fold::element;
     constexpr int V = lanes_of<T>;
-    constexpr int AT_ONCE = V < 4 ? 4 : V < 16 ? 16 / V : 1; // vectors loaded before any is folded
+    constexpr int AT_ONCE = 4;            // vectors loaded before any is folded ..
+    constexpr int APART = V < 16 ? 4 : 1; // .. and of elements that lie apart
     const int64_t step = (int64_t)lanes * V;
     typename Fold::total total = Fold::nothing();
     int64_t r = begin + (int64_t)lane * V;
-    for (; line.is_even && r + (AT_ONCE - 1) * step + V <= end; r += AT_ONCE * step) {
-        T held[AT_ONCE][V];
+    UNROLL_BY(1)
+    for (; line.is_vector && r + (AT_ONCE - 1) * step + V <= end; r += AT_ONCE * step) {
+        pack<T, V> held[AT_ONCE];
         UNROLL
         for (int k = 0; k < AT_ONCE; ++k)
+            held[k] = load_pack<T, V>(line.first + r + k * step);
+        UNROLL
+        for (int k = 0; k < AT_ONCE; ++k) {
+            T some[V];
+            UNROLL
+            for (int i = 0; i < V; ++i)
+                some[i] = held[k].get(i);
+            total = Fold::join(total, fold_vector<Fold, V>(some, r + k * step, context));
+        }
+    }
+    UNROLL_BY(1)
+    for (; line.is_even && r + (APART - 1) * step + V <= end; r += APART * step) {
+        T held[APART][V];
+        UNROLL
+        for (int k = 0; k < APART; ++k)
             load_line<T, V>(line, r + k * step, held[k]);
         UNROLL
-        for (int k = 0; k < AT_ONCE; ++k)
+        for (int k = 0; k < APART; ++k)
             total = Fold::join(total, fold_vector<Fold, V>(held[k], r + k * step, context));
     }
     UNROLL_BY(1)

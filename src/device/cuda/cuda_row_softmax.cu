@@ -16,7 +16,11 @@ DEVICE void softmax_kept_by(const berth_cuda_softmax_args& args) {
     const T* x = (const T*)args.x + (share.size > 0 ? walk_to<1>(args.kept, share.row).of[0] : 0);
     float held[VECTORS][V];
     if constexpr (IS_DENSE) {
-        load_row<T>(x, share, -INFINITY, held);
+        pack<T, V> packed[VECTORS];
+        load_row(x, share, -INFINITY, packed);
+        UNROLL
+        for (int k = 0; k < VECTORS; ++k)
+            to_floats(packed[k], held[k]);
     } else {
         UNROLL
         for (int k = 0; k < VECTORS; ++k)
