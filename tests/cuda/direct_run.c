@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // What launchers call, without a device, a stream or a driver: kernels run at once on host memory.
+#include "cuda/direct_run.h"
+
 #include "cuda/emulation.h"
 #include "device/cuda/cuda_launch.h"
 
 enum { MULTIPROCESSORS = 4 };
 
+static berth_cuda_kernel first = BERTH_CUDA_KERNEL_COUNT;
+
+void direct_run_watch(void) { first = BERTH_CUDA_KERNEL_COUNT; }
+
+berth_cuda_kernel direct_run_first(void) { return first; }
+
 void berth_cuda_run(berth_cuda_kernel kernel,
                     uint64_t blocks,
                     uint32_t threads,
                     const void* arguments) {
+    if (first == BERTH_CUDA_KERNEL_COUNT) first = kernel;
     emulation_run(kernel, blocks, threads, arguments);
 }
 
