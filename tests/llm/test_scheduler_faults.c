@@ -164,12 +164,72 @@ static void faults_of_the_device_end_requests_and_lose_nothing(void** state) {
     assert_true(answered > 0);
 }
 
+/// Has three chats of one tenant take nearly all blocks; then the fourth, of another tenant, asks.
+static void submit_to_full_server(server* s) {
+    for (size_t i = 0; i < WIDE_CHATS; i++) {
+        llm_request request = chat_request(&chats[i]);
+        request.tenant = i + 1 < WIDE_CHATS ? 1 : 2;
+        while (request.tenant == 2 && server_kv_stats(s).held_blocks < 24) // of 32
+            assert_true(server_step(s));
+        server_ask(s, &request);
+    }
+}
+
+/// Has the nth call fail of the device, or of host memory, while one gives way to the other;
+/// returns how often one did.
+static uint64_t fail_while_giving_way(uint64_t nth, bool is_of_host, int* answered, int* failed) {
+    static const berth_option_setting setting = {"device", "sim"};
+    static failing_host host;
+    failing_host_init(&host);
+    server s;
+    server_open(&s,
+                wide.gguf,
+                &(server_options){.settings = &setting,
+                                  .setting_count = 1,
+                                  .host = &host.allocator,
+                                  .kv_bytes = WIDE_KV_BYTES,
+                                  .park_bytes = 16 << 20,
+                                  .scheduler = {.parking = BERTH_KV_PARK_HOST}});
+    shorten(40);
+    submit_to_full_server(&s);
+    if (is_of_host)
+        failing_host_fail(&host, nth, false);
+    else
+        berth_sim_fail_any(s.runtime->device, nth);
+    server_run(&s);
+    failing_host_fail(&host, 0, false);
+    berth_sim_fail_any(s.runtime->device, 0);
+    for (size_t i = 0; i < WIDE_CHATS; i++)
+        note_end(&chats[i], answered, failed);
+    assert_int_equal(server_kv_stats(&s).held_blocks, 0);
+    const uint64_t shares = server_stats(&s).parks_share;
+    server_close(&s);
+    assert_int_equal(atomic_load(&host.live_blocks), 0);
+    lengthen();
+    return shares;
+}
+
+static void faults_while_a_tenant_gives_way_lose_nothing(void** state) {
+    (void)state;
+    int answered = 0;
+    int failed = 0;
+    uint64_t shares = 0;
+    for (uint64_t nth = 1; nth < 100; nth += 1 + nth / 3) {
+        shares += fail_while_giving_way(nth, false, &answered, &failed);
+        shares += fail_while_giving_way(nth, true, &answered, &failed);
+    }
+    print_message("%d answered, %d failed, %d gave way\n", answered, failed, (int)shares);
+    assert_true(answered > 4 * failed);
+    assert_true(shares > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_failing_allocation_of_the_sample_is_an_end_or_an_error),
         cmocka_unit_test(memory_that_others_take_ends_requests_in_few_steps),
         cmocka_unit_test(failing_host_memory_below_ends_requests_and_loses_nothing),
         cmocka_unit_test(faults_of_the_device_end_requests_and_lose_nothing),
+        cmocka_unit_test(faults_while_a_tenant_gives_way_lose_nothing),
     };
     return cmocka_run_group_tests(tests, open_wide, close_wide);
 }
