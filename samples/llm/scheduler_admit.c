@@ -192,16 +192,12 @@ static bool bring_back(llm_scheduler* s, llm_task* r) {
 }
 
 void llm_scheduler_admit(llm_scheduler* s) {
-    s->line = NULL;
     // each one that is taken up has a token to compute or ends, so this ends
     llm_task* r;
     while ((r = find_next(s)) != NULL) {
-        if (r->sequence == NULL) {
+        if (r->sequence == NULL)
             take_up_one(s, r);
-        } else if (!bring_back(s, r)) {
-            s->line = r->tenant;
-            s->is_line_due = llm_task_is_due(r);
-            return;
-        }
+        else if (!bring_back(s, r))
+            return; // nobody goes before it
     }
 }

@@ -193,33 +193,25 @@ static bool is_held_at_gate(llm_scheduler* s, const llm_batch_plan* plan, const 
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Adds a piece of one prompt, with room for `spare` blocks beside it. False if there is none.
-static bool plan_prompt(
-    llm_scheduler* s, llm_batch_plan* plan, llm_task* r, int64_t budget, int64_t spare) {
-    if (llm_task_prompt_pending(r) == 0) return true;
-    const bool is_oldest = r == s->running.items[0];
-    r->is_gated = !is_oldest && is_held_at_gate(s, plan, r);
-    int64_t limit = least(budget - plan->sizes.tokens, r->tenant->allotted);
-    limit = least(limit, llm_task_pending(r));
-    if (r->is_gated || limit <= 0) return true;
-    // those that answer go on in the next step, too
-    int64_t piece = largest_piece(s, plan, r, limit, is_oldest ? 0 : spare);
-    if (piece == 0) return false;
-    r->tenant->allotted -= piece;
-    add_part(s, plan, r, piece);
-    return true;
-}
-
-/// Fills what is left of the step with pieces of prompts, the oldest first, but `favoured` (may be
-/// NULL), for which others gave way, second, of each tenant as much as it is allotted.
-static void plan_prompts(llm_scheduler* s, llm_batch_plan* plan, llm_task* favoured) {
+/// Fills what is left of the step with pieces of prompts, the oldest first, of each tenant as much
+/// as it is allotted.
+static void plan_prompts(llm_scheduler* s, llm_batch_plan* plan) {
     const int64_t budget = least(s->options.step_tokens, s->token_cap);
     const int64_t answers = (int64_t)plan->parts;
     llm_tenants_allot(s, budget - plan->sizes.tokens);
     for (size_t i = 0; i < s->running.count && plan->sizes.tokens < budget; i++) {
         llm_task* r = s->running.items[i];
-        if (r != favoured && !plan_prompt(s, plan, r, budget, answers)) return;
-        if (i == 0 && favoured != NULL && !plan_prompt(s, plan, favoured, budget, answers)) return;
+        if (llm_task_prompt_pending(r) == 0) continue;
+        const bool is_oldest = i == 0;
+        r->is_gated = !is_oldest && is_held_at_gate(s, plan, r);
+        int64_t limit = least(budget - plan->sizes.tokens, r->tenant->allotted);
+        limit = least(limit, llm_task_pending(r));
+        if (r->is_gated || limit <= 0) continue;
+        // those that answer go on in the next step, too
+        int64_t piece = largest_piece(s, plan, r, limit, is_oldest ? 0 : answers);
+        if (piece == 0) return;
+        r->tenant->allotted -= piece;
+        add_part(s, plan, r, piece);
     }
 }
 
@@ -266,32 +258,28 @@ static void make_room(llm_scheduler* s, llm_batch_plan* plan) {
     drop_youngest(s, plan);
 }
 
-/// The first request that has not begun of the tenant that was served least; NULL if there is none
-/// that may.
-static llm_task* find_claimant(const llm_scheduler* s) {
+/// The first request that has not begun of the tenant that was served least; NULL if there is none.
+static llm_task* find_newcomer(const llm_scheduler* s) {
     llm_task* first = NULL;
-    for (size_t i = 1; i < s->running.count; i++) {
+    for (size_t i = 1; i < s->running.count; i++) { // the oldest needs no room
         llm_task* r = s->running.items[i];
-        if (r->has_started || llm_tenant_is_behind_parked(s, r->tenant)) continue;
+        if (r->has_started) continue;
         if (first == NULL || r->tenant->served < first->tenant->served) first = r;
     }
     return first;
 }
 
-/// Has others give way to the request that is to begin next, if there is no room for it and they
-/// owe it some. Returns it if it may begin then.
-static llm_task* make_way(llm_scheduler* s, llm_batch_plan* plan) {
-    llm_task* r = find_claimant(s);
-    if (r == NULL || may_begin(s, plan, r)) return NULL;
+/// Has others give way to the request that is to begin next, where there is no room for it and they
+/// owe it some.
+static void make_way(llm_scheduler* s, llm_batch_plan* plan) {
+    llm_task* r = find_newcomer(s);
+    if (r == NULL) return;
     const int64_t wanted = growth_of(s, r, llm_task_pending(r));
-    while (llm_scheduler_park_for(s, r->tenant, wanted)) {
+    while (!may_begin(s, plan, r) && llm_scheduler_park_for(s, r->tenant, wanted)) {
         plan_answers(s, plan);
         drop_youngest(s, plan);
-        if (!may_begin(s, plan, r)) continue;
-        r->is_gated = false;
-        return r;
+        r->is_gated = false; // so that it has a part of this step
     }
-    return NULL;
 }
 
 static bool has_member(const llm_scheduler* s, const llm_batch_plan* plan, const llm_task* r) {
@@ -309,8 +297,8 @@ void llm_scheduler_plan(llm_scheduler* s, llm_batch_plan* plan) {
     }
     plan_answers(s, plan);
     if (!fits(s, plan, 1)) make_room(s, plan);
-    llm_task* favoured = make_way(s, plan);
-    plan_prompts(s, plan, favoured);
+    make_way(s, plan);
+    plan_prompts(s, plan);
     if (fits(s, plan, 0) && has_member(s, plan, s->running.items[0])) return;
     make_room_for_oldest(s);
     plan_alone(s, plan, s->running.items[0], s->options.step_tokens);

@@ -150,8 +150,6 @@ struct llm_scheduler {
     int64_t token_cap;          ///< most tokens of a step whose need is not known, after refusals
     uint64_t recent_step_bytes; ///< that steps needed of late
     const llm_tenant* gate; ///< of a request that was taken up and waits for room to begin; or NULL
-    const llm_tenant* line; ///< of a parked request that is next and waits for room; or NULL
-    bool is_line_due;       ///< that one was passed often: all wait for it
     double recompute_ns;    ///< of a token
     llm_estimate estimates[LLM_ESTIMATE_SLOTS];
     llm_scheduler_stats stats;
@@ -175,11 +173,8 @@ llm_task* llm_tenants_next(const llm_scheduler* s, llm_taking taking);
 /// Counts a request that waits as one that is taken up.
 void llm_tenants_take(llm_scheduler* s, llm_task* r);
 /// Whether a tenant's requests may not begin before one that waits for room does: they are of the
-/// same one, or of one that was served more; or before a parked one is back, of one that was served
-/// less or was passed often.
+/// same one, or of one that was served more.
 bool llm_tenant_is_held(const llm_scheduler* s, const llm_tenant* t);
-/// The last of these alone.
-bool llm_tenant_is_behind_parked(const llm_scheduler* s, const llm_tenant* t);
 /// Takes a request that waits out, to be ended with the next step.
 void llm_tenants_withdraw(llm_scheduler* s, llm_task* r);
 /// Takes the first one that was withdrawn; NULL if there is none.

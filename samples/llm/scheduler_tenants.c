@@ -133,7 +133,6 @@ static void settle(llm_scheduler* s, llm_tenant* t) {
         at++;
     all->active[at] = all->active[--all->active_count];
     if (s->gate == t) s->gate = NULL;
-    if (s->line == t) s->line = NULL;
     t->left_ns = s->options.now(s->options.user);
     add_idle(all, t);
     forget_idle(s);
@@ -263,17 +262,13 @@ static bool goes_before(const llm_task* a, const llm_task* b) {
     return a->id < b->id;
 }
 
-static bool is_behind(const llm_tenant* t, const llm_tenant* first) {
-    return first != NULL && t->served > first->served;
-}
-
-bool llm_tenant_is_behind_parked(const llm_scheduler* s, const llm_tenant* t) {
-    if (s->line == NULL || t == s->line) return false;
-    return s->is_line_due || is_behind(t, s->line);
+/// Whether a request of a tenant that was served less is at the gate.
+static bool is_behind_gate(const llm_scheduler* s, const llm_tenant* t) {
+    return s->gate != NULL && t->served > s->gate->served;
 }
 
 bool llm_tenant_is_held(const llm_scheduler* s, const llm_tenant* t) {
-    return t == s->gate || is_behind(t, s->gate) || llm_tenant_is_behind_parked(s, t);
+    return t == s->gate || is_behind_gate(s, t);
 }
 
 static llm_task* oldest_parked(const llm_scheduler* s, const llm_tenant* t) {
@@ -290,7 +285,7 @@ static llm_task* next_of(const llm_scheduler* s,
                          bool shares) {
     if (t->parked > 0) {
         llm_task* r = oldest_parked(s, t);
-        return is_behind(t, s->gate) && !llm_task_is_due(r) ? NULL : r;
+        return is_behind_gate(s, t) && !llm_task_is_due(r) ? NULL : r;
     }
     llm_task* r = t->queue.first;
     if (r == NULL || taking == LLM_TAKE_NONE) return NULL;

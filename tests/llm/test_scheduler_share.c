@@ -205,6 +205,99 @@ static void tenants_that_come_anew_do_not_push_out_a_long_request_for_ever(void*
     server_close(&f.server);
 }
 
+static void a_parked_request_is_passed_by_few_others(void** state) {
+    (void)state;
+    enum { MANY = 1000 };
+    static visit visits[MANY];
+    visit giant;
+    fair_server f;
+    share_open(&f, 2);
+    const llm_scheduler* s = f.server.scheduler;
+    ask(&f, &giant, FLOOD, 400, 580);
+    size_t asked = 0;
+    for (int64_t step = 0; s->parked.count == 0; step++) {
+        server_step(&f.server);
+        assert_true(asked < MANY);
+        if (step % 2 != 0) continue;
+        ask(&f, &visits[asked], 1000 + (uint32_t)asked, 30, 12);
+        asked++;
+    }
+    // more come than can be answered, and all were served less
+    llm_tenant_find(s, FLOOD)->served += 100000;
+    const int64_t from = f.steps;
+    while (s->parked.count > 0) {
+        for (int i = 0; i < 3; i++, asked++)
+            ask(&f, &visits[asked], 1000 + (uint32_t)asked, 30, 12);
+        server_step(&f.server);
+        assert_true(asked + 3 < MANY);
+    }
+    print_message("%d others wait when it is back after %d steps\n",
+                  (int)server_stats(&f.server).queued,
+                  (int)(f.steps - from));
+    assert_true(server_stats(&f.server).queued > 20);
+    assert_in_range(f.steps - from, 1, 60);
+    server_run(&f.server);
+    assert_answered_all(&giant, 1);
+    assert_answered_all(visits, asked);
+    server_close(&f.server);
+}
+
+// Who owes whom.
+
+static void whoever_was_served_less_is_owed_what_leaves_the_other_as_much(void** state) {
+    (void)state;
+    visit flood[4];
+    visit light;
+    fair_server f;
+    share_open(&f, 4);
+    ask_many(&f, flood, 4, FLOOD, 400, 60);
+    ask(&f, &light, LIGHT, 10, 60);
+    while (flood[3].count < 10)
+        server_step(&f.server);
+    llm_scheduler* s = f.server.scheduler;
+    llm_tenant* t = llm_tenant_find(s, LIGHT);
+    assert_true(llm_scheduler_is_owed(s, t, 1));
+    const llm_tenant* other = llm_tenant_find(s, FLOOD);
+    const int64_t youngest = berth_kv_sequence_own_blocks(other->youngest->sequence);
+    const int64_t most = other->held - youngest - t->held;
+    assert_in_range(most, 70, 80); // three requests
+    t->served = other->served - 1;
+    assert_true(llm_scheduler_is_owed(s, t, most));
+    assert_false(llm_scheduler_is_owed(s, t, most + 1));
+    t->served++;
+    assert_false(llm_scheduler_is_owed(s, t, 1));
+    server_run(&f.server);
+    assert_answered_all(flood, 4);
+    assert_answered_all(&light, 1);
+    server_close(&f.server);
+}
+
+static void one_long_request_owes_little_at_once_and_a_half_in_time(void** state) {
+    (void)state;
+    visit giant, light;
+    fair_server f;
+    share_open(&f, 2);
+    ask(&f, &giant, FLOOD, 400, 580);
+    while (giant.count < 120) // 33 of 64 blocks
+        server_step(&f.server);
+    ask(&f, &light, LIGHT, 10, 200);
+    server_step(&f.server);
+    llm_scheduler* s = f.server.scheduler;
+    llm_tenant* t = llm_tenant_find(s, LIGHT);
+    const llm_tenant* other = llm_tenant_find(s, FLOOD);
+    t->served = other->served - 1;
+    assert_true(llm_scheduler_is_owed(s, t, 3)); // beside the one that it holds
+    assert_false(llm_scheduler_is_owed(s, t, 4));
+    t->served = other->served - (uint64_t)other->held * 16 / 4 - 1;
+    assert_true(llm_scheduler_is_owed(s, t, 31));
+    assert_false(llm_scheduler_is_owed(s, t, 32)); // more than its share
+    t->served = other->served;
+    server_run(&f.server);
+    assert_answered_all(&giant, 1);
+    assert_answered_all(&light, 1);
+    server_close(&f.server);
+}
+
 // What becomes of those that gave way.
 
 /// Three chats of one tenant have all blocks when one of another tenant asks; returns how often
@@ -325,6 +418,9 @@ int main(void) {
         cmocka_unit_test(twenty_tenants_take_hardly_more_steps_than_one),
         cmocka_unit_test(two_with_one_long_request_each_take_turns),
         cmocka_unit_test(tenants_that_come_anew_do_not_push_out_a_long_request_for_ever),
+        cmocka_unit_test(a_parked_request_is_passed_by_few_others),
+        cmocka_unit_test(whoever_was_served_less_is_owed_what_leaves_the_other_as_much),
+        cmocka_unit_test(one_long_request_owes_little_at_once_and_a_half_in_time),
         cmocka_unit_test(giving_way_changes_no_token),
         cmocka_unit_test(a_parked_request_that_is_cancelled_holds_up_nobody),
         cmocka_unit_test(requests_of_tenants_that_come_and_go_at_random_all_end),
