@@ -4,8 +4,9 @@
 // set before use, a current context) and notes as a violation what the real one leaves undefined.
 // Kernels run through emulation.h.
 //
-// Programs take settings from STANDIN_CAPACITY_MB, STANDIN_SEED and STANDIN_HIDDEN, too; with
-// STANDIN_STRICT one that ends after a violation is aborted.
+// Programs take settings from STANDIN_CAPACITY_MB, STANDIN_GRANULARITY_KB, STANDIN_SEED and
+// STANDIN_HIDDEN, too, and failures from STANDIN_FAIL=FUNCTION:NTH:RESULT (NTH+: from then on) and
+// STANDIN_CRASH=NTH, of kernels; with STANDIN_STRICT one that ends after a violation is aborted.
 #ifndef BERTH_TESTS_CUDA_STANDIN_H
 #define BERTH_TESTS_CUDA_STANDIN_H
 

@@ -59,6 +59,23 @@ static void read_number(const char* name, uint64_t unit, uint64_t* out) {
     if (text != NULL) *out = strtoull(text, NULL, 10) * unit;
 }
 
+static void order(const char* symbol, uint64_t nth, int result, bool lasts);
+
+/// From the text FUNCTION:NTH:RESULT, or FUNCTION:NTH+:RESULT for a fault that lasts; without a
+/// function, of any.
+static void order_by(const char* text) {
+    char symbol[64] = "";
+    const char* end = text != NULL ? strchr(text, ':') : NULL;
+    if (end == NULL || (size_t)(end - text) >= sizeof symbol) return;
+    memcpy(symbol, text, (size_t)(end - text));
+    char* rest;
+    const uint64_t nth = strtoull(end + 1, &rest, 10);
+    const bool lasts = *rest == '+';
+    rest += lasts;
+    if (*rest == ':')
+        order(symbol[0] != '\0' ? symbol : NULL, nth, (int)strtol(rest + 1, NULL, 10), lasts);
+}
+
 /// When the library is loaded.
 __attribute__((constructor)) static void start(void) {
     options = defaults;
@@ -66,7 +83,12 @@ __attribute__((constructor)) static void start(void) {
     read_number("STANDIN_CAPACITY_MB", 1 << 20, &options.capacity_bytes);
     read_number("STANDIN_SEED", 1, &options.seed);
     read_number("STANDIN_HIDDEN", 1, &hidden);
+    read_number("STANDIN_GRANULARITY_KB", 1 << 10, &options.granularity_bytes);
     options.is_hidden = hidden != 0;
+    uint64_t crash = 0;
+    read_number("STANDIN_CRASH", 1, &crash);
+    standin_crash_kernel(crash);
+    order_by(getenv("STANDIN_FAIL"));
     random_state = options.seed;
 }
 

@@ -106,6 +106,24 @@ static void a_device_that_cannot_be_waited_for_at_all_is_lost(void** state) {
     end(&s);
 }
 
+static void a_device_whose_context_cannot_be_made_current_is_lost(void** state) {
+    (void)state;
+    scene s;
+    const berth_cuda_options options = cuda_kit_options();
+    begin(&s, &options);
+    assert_ok(enqueue_read(&s));
+    cuda_kit_fail(&s.f, "cuCtxPushCurrent_v2", 1, CU_ERROR_NOT_SUPPORTED);
+    assert_ok(berth_stream_drain(s.stream)); // once does no harm
+    assert_has_run(&s);
+    assert_ok(enqueue_read(&s));
+    s.f.driver->fail_from("cuCtxPushCurrent_v2", 1, CU_ERROR_NOT_SUPPORTED);
+    assert_fails(berth_stream_drain(s.stream), BERTH_ERR_DEVICE, "failed twice");
+    assert_true(berth_stream_come_to_rest(s.stream));
+    s.f.driver->fail_from("cuCtxPushCurrent_v2", 0, 0);
+    assert_fails(enqueue_read(&s), BERTH_ERR_DEVICE, "lost since: cuCtxPushCurrent failed twice");
+    end(&s);
+}
+
 static void a_blocking_call_that_cannot_wait_at_once_waits_again(void** state) {
     (void)state;
     scene s;
@@ -163,6 +181,7 @@ int main(void) {
         cmocka_unit_test(work_that_there_is_no_host_memory_to_mark_is_waited_for),
         cmocka_unit_test(an_event_that_cannot_be_waited_for_is_by_its_stream),
         cmocka_unit_test(a_device_that_cannot_be_waited_for_at_all_is_lost),
+        cmocka_unit_test(a_device_whose_context_cannot_be_made_current_is_lost),
         cmocka_unit_test(a_blocking_call_that_cannot_wait_at_once_waits_again),
         cmocka_unit_test(what_a_failed_op_had_enqueued_may_still_read_other_contexts_operands),
     };

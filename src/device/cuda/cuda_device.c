@@ -56,21 +56,25 @@ berth_status berth_cuda_judge(cuda_device* cuda, cu_result result, const char* w
 
 // --- The context --------------------------------------------------------------------------------
 
+/// Asks twice. A driver that refuses both is of no use any more: neither could what was enqueued be
+/// waited for.
+static berth_status make_current(cuda_device* cuda) {
+    cu_result result = cuda->driver.ctx_push(cuda->context);
+    if (result != CU_SUCCESS) result = cuda->driver.ctx_push(cuda->context);
+    if (result == CU_SUCCESS) return BERTH_OK;
+    char reason[BERTH_CUDA_REASON_BYTES / 2];
+    berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
+    return berth_cuda_lose(cuda, "cuCtxPushCurrent failed twice: %s", reason);
+}
+
 berth_status berth_cuda_enter(cuda_device* cuda) {
     BERTH_TRY(berth_fork_check(cuda->fork_generation));
     BERTH_TRY(berth_cuda_check(cuda));
-    return berth_cuda_judge(cuda, cuda->driver.ctx_push(cuda->context), "cuCtxPushCurrent");
+    return make_current(cuda);
 }
 
 bool berth_cuda_enter_to_release(cuda_device* cuda) {
-    if (cuda->fork_generation != berth_fork_generation) return false;
-    if (cuda->driver.ctx_push(cuda->context) == CU_SUCCESS) return true;
-    const cu_result result = cuda->driver.ctx_push(cuda->context);
-    if (result == CU_SUCCESS) return true;
-    char reason[BERTH_CUDA_REASON_BYTES / 2];
-    berth_cuda_driver_explain(&cuda->driver, result, reason, sizeof reason);
-    (void)!berth_cuda_lose(cuda, "cuCtxPushCurrent failed twice: %s", reason);
-    return false;
+    return cuda->fork_generation == berth_fork_generation && make_current(cuda) == BERTH_OK;
 }
 
 void berth_cuda_leave(cuda_device* cuda) {

@@ -42,12 +42,13 @@ typedef struct cuda_device {
 
 static inline cuda_device* cuda_device_of(berth_device* device) { return (cuda_device*)device; }
 
-/// Begins a call of the driver: makes the device's context current.
+/// Begins a call of the driver: makes the device's context current. A driver that refuses that
+/// twice loses the device.
 /// Errors: BERTH_ERR_FORKED, and BERTH_ERR_DEVICE if the device is lost; then nothing is to be
 ///         ended.
 BERTH_NODISCARD berth_status berth_cuda_enter(cuda_device* cuda);
 /// The same for calls that give something back: also where the device is lost. False in a forked
-/// child, and where the driver refuses twice, which loses the device.
+/// child, and where the driver refuses.
 bool berth_cuda_enter_to_release(cuda_device* cuda);
 /// Ends it: the context that was current before is so again.
 void berth_cuda_leave(cuda_device* cuda);
