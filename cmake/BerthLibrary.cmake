@@ -11,6 +11,13 @@ if(NOT berth_sources)
   message(FATAL_ERROR "no sources under ${PROJECT_SOURCE_DIR}/src")
 endif()
 
+# An installed program that holds the library finds the CUDA module from where it is itself.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY "${CMAKE_INSTALL_FULL_BINDIR}"
+           OUTPUT_VARIABLE berth_library_folder)
+set_source_files_properties(
+  "${PROJECT_SOURCE_DIR}/src/device/cuda_open.c"
+  PROPERTIES COMPILE_DEFINITIONS "BERTH_LIBRARY_FOLDER=\"${berth_library_folder}/\"")
+
 add_library(berth_objects OBJECT ${berth_sources})
 target_include_directories(berth_objects PRIVATE "${PROJECT_SOURCE_DIR}/src")
 # xxHash is used as a header, inlined, so neither library needs it at run time.

@@ -15,6 +15,10 @@
 #include "device/native_stream.h"
 
 #define MODULE_FILE "libberth_cuda.so"
+/// From where programs are installed to where libraries are; the build says.
+#ifndef BERTH_LIBRARY_FOLDER
+#define BERTH_LIBRARY_FOLDER "../lib/"
+#endif
 #define HOW_TO_GET_ONE                                                                             \
     "build Berth with -DBERTH_CUDA=ON, and keep " MODULE_FILE                                      \
     " beside libberth.so or name it with BERTH_CUDA_MODULE"
@@ -68,7 +72,8 @@ static bool find_own_folder(char path[PATH_MAX]) {
 
 /// Writes the path of a module that lies where one belongs; false if none does.
 static bool find_module(const char* folder, char path[PATH_MAX]) {
-    static const char* const places[] = {MODULE_FILE, "../lib/" MODULE_FILE};
+    static const char* const places[] = {
+        MODULE_FILE, "../lib/" MODULE_FILE, BERTH_LIBRARY_FOLDER MODULE_FILE};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         const int length = snprintf(path, PATH_MAX, "%s%s", folder, places[i]);
         if (length > 0 && length < PATH_MAX && access(path, F_OK) == 0) return true;
@@ -131,8 +136,8 @@ static berth_status find_and_load(void** out_module) {
     *out_module = dlopen(MODULE_FILE, RTLD_NOW | RTLD_LOCAL);
     if (*out_module != NULL) return BERTH_OK;
     return berth_fail(BERTH_ERR_DEVICE,
-                      "there is no CUDA module " MODULE_FILE " in %s or %s../lib, and the linker "
-                      "finds none (%s): " HOW_TO_GET_ONE,
+                      "there is no CUDA module " MODULE_FILE " in %s or %s" BERTH_LIBRARY_FOLDER
+                      ", and the linker finds none (%s): " HOW_TO_GET_ONE,
                       has_folder ? folder : "./",
                       has_folder ? folder : "./",
                       linker_reason());

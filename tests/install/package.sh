@@ -70,6 +70,25 @@ if [ -n "$cxx" ]; then
 fi
 echo "pkg-config: libc owns malloc"
 
+# ----------------------------------------------------------------------------------- the CUDA module
+
+# The moved tree's own, or where there was no toolkit the tests', with the stand-in for the driver.
+[ -f "$lib/libberth_cuda.so" ] || cp "$build/tests/libberth_cuda.so" "$lib/"
+mkdir -p "$prefix/bin"
+cp "$scratch/c_static" "$prefix/bin/"
+for program in "$scratch/c_shared" "$prefix/bin/c_static"; do
+    (cd / && env -u BERTH_CUDA_MODULE BERTH_DEVICE=cuda \
+        BERTH_CUDA_DRIVER="$build/tests/libcuda_standin.so" "$program") ||
+        fail "$(basename "$program") does not find the CUDA module that is installed"
+    said=$(BERTH_DEVICE=cuda BERTH_CUDA_DRIVER=/nowhere/libcuda.so.1 "$program" 2>&1) &&
+        fail "$(basename "$program") has found a CUDA device"
+    case $said in
+    *"no CUDA device: /nowhere/libcuda.so.1: "*) ;;
+    *) fail "without a driver it says: $said" ;;
+    esac
+done
+echo "the CUDA module is found"
+
 # ------------------------------------------------------------------------------------- find_package
 
 set -- -DCMAKE_C_COMPILER="$cc" -DCONSUMER_VERSION="$(pkg-config --modversion berth)"
