@@ -97,7 +97,7 @@ void generate_options_print_help(void) {
           "\n"
           "Running\n"
           "  --threads N          0 takes every core\n"
-          "  --device DEVICE      cpu (default) or cuda\n"
+          "  --device DEVICE      cpu or cuda (default: BERTH_DEVICE, which is cpu)\n"
           "  --memory BYTES       most memory for tensors, such as 512M\n"
           "  --plan on|off        plan the memory of steps, or take all from the pool\n"
           "  --kv-type TYPE       of cached keys and values: f32 (default), f16, bf16 or q8_0\n"

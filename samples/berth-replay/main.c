@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-replay: serves a trace of requests with a language model, for real or simulated.
+#include "llm_device.h"
 #include "replay_cli.h"
 #include "replay_report.h"
 #include "replay_url.h"
@@ -115,7 +116,7 @@ enum { MOST_MODES = sizeof compared_modes / sizeof *compared_modes };
 static berth_status replay_here(const replay_cli* cli, FILE* json, llm_error* error) {
     static llm_replay_report reports[MOST_MODES];
     const char* const* modes = cli->compares ? compared_modes : &cli->mode;
-    const bool is_apart = cli->setup.device != NULL && strcmp(cli->setup.device, "cpu") != 0;
+    const bool is_apart = llm_device_is_apart(cli->setup.device);
     // the last takes memory of the process, which other devices do not reach
     const size_t count = !cli->compares ? 1 : is_apart ? MOST_MODES - 1 : MOST_MODES;
     const char* names[MOST_MODES];

@@ -114,7 +114,7 @@ void replay_cli_print_help(void) {
         "  --max-batch N        most requests at a time (default 64)\n"
         "  --step-tokens N      most tokens of a step (default 256)\n"
         "  --threads N          0 takes every core\n"
-        "  --device DEVICE      cpu (default) or cuda\n"
+        "  --device DEVICE      cpu or cuda (default: BERTH_DEVICE, which is cpu)\n"
         "  --mode MODE          plan, pool, system or auto\n"
         "  --compare            plan, pool and system, one after the other\n"
         "\n"

@@ -3,6 +3,7 @@
 #include "serve_setup.h"
 
 #include "gguf_random.h"
+#include "llm_device.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,10 +77,6 @@ static berth_status open_text(serve_setup* s, llm_error* error) {
     return status == BERTH_ERR_UNSUPPORTED ? BERTH_OK : status;
 }
 
-static bool is_apart(const serve_setup_options* o) {
-    return o->device != NULL && strcmp(o->device, "cpu") != 0;
-}
-
 /// Notes what the weights take of the device's memory, once they are there.
 static void note_weights(serve_setup* s) {
     serve_budget* b = &s->budget;
@@ -91,7 +88,7 @@ static void note_weights(serve_setup* s) {
 static berth_status divide(const serve_setup_options* o, serve_setup* s, llm_error* error) {
     serve_budget* b = &s->budget;
     b->total_bytes = o->memory_bytes == 0 ? serve_default_memory() : o->memory_bytes;
-    if (is_apart(o)) {
+    if (llm_device_is_apart(o->device)) {
         b->device_bytes = b->total_bytes;
         return BERTH_OK;
     }
@@ -130,7 +127,7 @@ static berth_status open_runtime(const serve_setup_options* o, serve_setup* s, l
     if (status == BERTH_OK) status = berth_context_create(s->runtime, &s->context);
     if (status != BERTH_OK) return llm_fail(error, status, "%s", berth_last_error());
     status = llm_model_create(s->context, s->gguf, &s->model, error);
-    if (status == BERTH_OK && is_apart(o)) note_weights(s);
+    if (status == BERTH_OK && llm_device_is_apart(o->device)) note_weights(s);
     return status;
 }
 
