@@ -5,7 +5,7 @@
 // Where blocks for the next step lack, the youngest request of those tenants is parked that hold
 // more than their share. Where a request waits for room, the tenant that holds most and was served
 // more than the one that waits gives its youngest requests up for it,
-//   - if it is left with no less than the other one has then: of a flood enough goes on;
+//   - if it is left with twice what the other one has then: of a flood enough goes on;
 //   - or if what the other one is to have is within its share, that request has got further by as
 //     many tokens since it began or came back, and its tenant holds far more, or was served more by
 //     what computing it again may cost: long requests take turns, but not too often.
@@ -15,6 +15,7 @@
 #include "scheduler_internal.h"
 
 enum {
+    ENOUGH = 2,     // times what the other one has, of what is left
     FAR_MORE = 8,   // times what the other one has
     CHEAP_PART = 4, // what computing a token again costs, of what one of an answer counts
 };
@@ -71,7 +72,7 @@ static bool has_to_give(const llm_scheduler* s,
     const llm_task* r = giver->youngest;
     const int64_t after = to->held + wanted;
     const int64_t own = own_blocks(r);
-    if (giver->held - own >= after) return true;
+    if ((giver->held - own) / ENOUGH >= after) return true;
     if (after > share || r->gained < after * s->layout.block_tokens) return false;
     const uint64_t lost = (uint64_t)(own * s->layout.block_tokens / CHEAP_PART);
     return giver->held / FAR_MORE >= after || giver->served - to->served > lost;
