@@ -229,6 +229,32 @@ static berth_runtime* create_runtime(cuda_fixture* f, const char* option, const 
     return runtime;
 }
 
+/// Whether another thread loses it before a call, or after the call has looked, is no difference.
+static void a_device_that_is_lost_on_the_way_in_still_takes_back(void** state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        scene s;
+        begin(&s);
+        assert_ok(enqueue_kernel(&s));
+        s.f.driver->fail_from("cuCtxPushCurrent_v2", 1, CU_ERROR_NOT_SUPPORTED);
+        uint64_t ticket = 0;
+        if (i == 0) {
+            assert_ok(berth_stream_record(s.stream, &ticket));
+            assert_true(berth_stream_query(s.stream, ticket));
+        } else {
+            assert_ok(berth_space_unmap(s.space, 0, s.f.granule));
+            assert_ok(berth_space_unmap(s.space, s.f.granule, s.f.granule));
+        }
+        assert_fails(berth_stream_synchronize(s.stream), BERTH_ERR_DEVICE, "lost since: cuCtxPush");
+        if (i == 0) assert_ok(berth_space_unmap(s.space, 0, 2 * s.f.granule));
+        s.f.driver->fail_from("cuCtxPushCurrent_v2", 0, 0);
+        berth_device_unpin(s.f.device, s.pinned, 4096);
+        berth_stream_destroy(s.stream);
+        berth_space_release(s.space);
+        cuda_kit_end(&s.f);
+    }
+}
+
 static void a_programs_error_names_the_op_whose_work_failed(void** state) {
     (void)state;
     cuda_fixture f = {.driver = cuda_kit_driver()};
@@ -310,6 +336,7 @@ int main(void) {
         cmocka_unit_test(results_that_stick_lose_the_device_and_others_do_not),
         cmocka_unit_test(a_blocking_device_reports_the_launch_that_failed),
         cmocka_unit_test(roll_backs_that_fail_lose_the_device),
+        cmocka_unit_test(a_device_that_is_lost_on_the_way_in_still_takes_back),
         cmocka_unit_test(a_programs_error_names_the_op_whose_work_failed),
         cmocka_unit_test(a_device_that_is_lost_while_it_ends_is_no_trouble),
         cmocka_unit_test(a_runtime_whose_device_is_lost_ends_whatever_watches_it),

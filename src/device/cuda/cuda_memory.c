@@ -320,8 +320,9 @@ berth_status berth_cuda_unmap(berth_device* self,
                               uint64_t size) {
     cuda_device* cuda = cuda_device_of(self);
     const granules range = granules_of(space, offset, size);
-    if (berth_cuda_is_lost(cuda)) return unmap_lost(cuda, &range);
-    BERTH_TRY(berth_cuda_enter(cuda));
+    const berth_status entered = berth_cuda_enter(cuda);
+    if (berth_cuda_is_lost(cuda) && entered != BERTH_OK) return unmap_lost(cuda, &range);
+    BERTH_TRY(entered);
     BERTH_CHECK(1, are_mapped(&range, true));
     const berth_status status = unmap_granules(cuda, &range);
     berth_cuda_leave(cuda);

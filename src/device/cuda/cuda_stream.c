@@ -347,8 +347,10 @@ static berth_status issue_lost(cuda_device* cuda, cuda_stream* stream, uint64_t*
 berth_status berth_cuda_record(berth_device* self, berth_stream* stream, uint64_t* out_ticket) {
     cuda_device* cuda = cuda_device_of(self);
     cuda_stream* recorded = cuda_stream_of(stream);
-    if (berth_cuda_is_lost(cuda)) return issue_lost(cuda, recorded, out_ticket);
-    BERTH_TRY(berth_cuda_enter(cuda));
+    const berth_status entered = berth_cuda_enter(cuda);
+    if (berth_cuda_is_lost(cuda) && entered != BERTH_OK)
+        return issue_lost(cuda, recorded, out_ticket);
+    BERTH_TRY(entered);
     berth_mutex_lock(&recorded->lock);
     const berth_status status = issue(cuda, recorded, out_ticket);
     berth_mutex_unlock(&recorded->lock);
