@@ -328,6 +328,25 @@ static void a_runtime_whose_device_is_lost_ends_whatever_watches_it(void** state
         lose_runtime(settings[i][0], settings[i][1]);
 }
 
+static void a_driver_that_takes_no_memory_back_keeps_nothing_from_ending(void** state) {
+    (void)state;
+    static const char* const settings[][2] = {{"KEEP", "all"}, {"GUARD", "1"}};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        cuda_fixture f = {.driver = cuda_kit_driver()};
+        f.driver->reset(NULL);
+        failing_host_init(&f.allocator);
+        berth_runtime* runtime = create_runtime(&f, settings[i][0], settings[i][1]);
+        berth_context* context;
+        assert_ok(berth_context_create(runtime, &context));
+        berth_tensor* x = berth_ones(context, BERTH_F32, 1, (int64_t[]){100000});
+        f.driver->fail_from("cuMemUnmap", 1, CU_ERROR_INVALID_VALUE);
+        berth_release(x);
+        berth_context_release(context);
+        berth_runtime_release(runtime);
+        assert_int_equal(f.allocator.live_blocks, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_kernel_loses_the_device_for_good),
@@ -340,6 +359,7 @@ int main(void) {
         cmocka_unit_test(a_programs_error_names_the_op_whose_work_failed),
         cmocka_unit_test(a_device_that_is_lost_while_it_ends_is_no_trouble),
         cmocka_unit_test(a_runtime_whose_device_is_lost_ends_whatever_watches_it),
+        cmocka_unit_test(a_driver_that_takes_no_memory_back_keeps_nothing_from_ending),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,11 +223,15 @@ static berth_status set_up(cuda_device* cuda, const berth_cuda_options* options)
 /// Accepts half-made devices.
 static void destroy(berth_device* self) {
     cuda_device* cuda = cuda_device_of(self);
+    // memory that the driver refused to take back has no owner any more
+    const bool has_given_back =
+        atomic_load(&cuda->mapped_bytes) == 0 || atomic_load(&cuda->has_refused);
     BERTH_CHECK(1,
-                berth_cuda_is_lost(cuda) || (atomic_load(&cuda->stream_count) == 0 &&
-                                             atomic_load(&cuda->mapped_bytes) == 0 &&
-                                             atomic_load(&cuda->pinned_bytes) == 0));
+                berth_cuda_is_lost(cuda) ||
+                    (has_given_back && atomic_load(&cuda->stream_count) == 0 &&
+                     atomic_load(&cuda->pinned_bytes) == 0));
     const bool has_entered = cuda->has_context && berth_cuda_enter_to_release(cuda);
+    berth_cuda_memory_fini(cuda, has_entered);
     berth_cuda_blas_destroy(cuda->blas, has_entered);
     if (has_entered) {
         for (size_t i = 0; i < cuda->module_count; i++)

@@ -27,6 +27,7 @@ typedef struct cuda_device {
     cu_allocation allocation; ///< what granules are made as
     cu_access access;         ///< what is allowed with them
     _Atomic uint64_t mapped_bytes;
+    atomic_bool has_refused; ///< to take memory back, once at least
     _Atomic uint64_t pinned_bytes;
     _Atomic uint32_t stream_count;
 
@@ -36,7 +37,8 @@ typedef struct cuda_device {
     size_t module_count;
 
     atomic_bool is_lost;
-    berth_mutex lock;                     ///< guards `reason`
+    berth_mutex lock;                     ///< guards what follows
+    struct cuda_space* spaces;            ///< all that are out
     char reason[BERTH_CUDA_REASON_BYTES]; ///< why the device is lost
 } cuda_device;
 

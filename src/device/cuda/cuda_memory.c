@@ -20,6 +20,8 @@
 
 typedef struct cuda_space {
     berth_space space;
+    struct cuda_space* next; // of the device's
+    struct cuda_space* previous;
     cu_handle handles[]; // for each granule; NO_HANDLE where none is mapped
 } cuda_space;
 
@@ -153,6 +155,24 @@ static berth_status reserve(cuda_device* cuda, uint64_t size, cu_address* out_ad
     return berth_cuda_judge(cuda, result, "cuMemAddressReserve");
 }
 
+static void link_space(cuda_device* cuda, cuda_space* made) {
+    berth_mutex_lock(&cuda->lock);
+    made->next = cuda->spaces;
+    if (made->next != NULL) made->next->previous = made;
+    cuda->spaces = made;
+    berth_mutex_unlock(&cuda->lock);
+}
+
+static void unlink_space(cuda_device* cuda, cuda_space* gone) {
+    berth_mutex_lock(&cuda->lock);
+    if (gone->next != NULL) gone->next->previous = gone->previous;
+    if (gone->previous != NULL)
+        gone->previous->next = gone->next;
+    else
+        cuda->spaces = gone->next;
+    berth_mutex_unlock(&cuda->lock);
+}
+
 berth_status berth_cuda_space_reserve(berth_device* self, uint64_t size, berth_space** out_space) {
     cuda_device* cuda = cuda_device_of(self);
     const uint64_t count = size / self->granule_bytes;
@@ -174,6 +194,7 @@ berth_status berth_cuda_space_reserve(berth_device* self, uint64_t size, berth_s
         .base = (unsigned char*)(uintptr_t)address,
         .size_bytes = size,
     };
+    link_space(cuda, made);
     *out_space = &made->space;
     return BERTH_OK;
 }
@@ -208,6 +229,7 @@ static void release_addresses(cuda_device* cuda, const berth_space* space) {
 void berth_cuda_space_release(berth_device* self, berth_space* space) {
     cuda_device* cuda = cuda_device_of(self);
     const granules all = granules_of(space, 0, space->size_bytes);
+    unlink_space(cuda, (cuda_space*)space);
     if (berth_cuda_enter_to_release(cuda)) {
         BERTH_CHECK(1, are_mapped(&all, false) || berth_cuda_is_lost(cuda));
         forget_granules(cuda, &all, true);
@@ -215,6 +237,23 @@ void berth_cuda_space_release(berth_device* self, berth_space* space) {
         berth_cuda_leave(cuda);
     }
     berth_host_free(self->host, (cuda_space*)space);
+}
+
+void berth_cuda_memory_fini(cuda_device* cuda, bool is_entered) {
+    const uint64_t kept = atomic_load(&cuda->mapped_bytes);
+    if (kept > 0 && !berth_cuda_is_lost(cuda))
+        berth_log_line(
+            BERTH_LOG_ERROR,
+            "%llu bytes that the driver has refused to unmap are given up with the device",
+            (unsigned long long)kept);
+    while (cuda->spaces != NULL) {
+        cuda_space* gone = cuda->spaces;
+        const granules all = granules_of(&gone->space, 0, gone->space.size_bytes);
+        unlink_space(cuda, gone);
+        forget_granules(cuda, &all, is_entered);
+        if (is_entered) release_addresses(cuda, &gone->space);
+        berth_host_free(cuda->device.host, gone);
+    }
 }
 
 // --- Granules -----------------------------------------------------------------------------------
@@ -326,7 +365,10 @@ berth_status berth_cuda_unmap(berth_device* self,
     BERTH_CHECK(1, are_mapped(&range, true));
     const berth_status status = unmap_granules(cuda, &range);
     berth_cuda_leave(cuda);
-    if (status == BERTH_OK) atomic_fetch_sub(&cuda->mapped_bytes, size);
+    if (status == BERTH_OK)
+        atomic_fetch_sub(&cuda->mapped_bytes, size);
+    else
+        atomic_store(&cuda->has_refused, true);
     return status;
 }
 

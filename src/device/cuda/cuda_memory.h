@@ -10,6 +10,9 @@
 /// Fills in how granules of `cuda` are made, and their size, which is the driver's choice. The
 /// context is current.
 BERTH_NODISCARD berth_status berth_cuda_memory_init(cuda_device* cuda);
+/// Ends the spaces that are out still, since their owners could not give all memory in them back;
+/// tries that once more if the context is current (`is_entered`). Accepts half-made devices.
+void berth_cuda_memory_fini(cuda_device* cuda, bool is_entered);
 
 BERTH_NODISCARD berth_status berth_cuda_query_memory(berth_device* self,
                                                      uint64_t* out_total,
