@@ -20,6 +20,7 @@ typedef struct program_result {
     uint64_t exits;     ///< steps that left their trace
     uint64_t shortages; ///< calls of the out-of-memory callback
     uint64_t switches;  ///< changes from one known path to another within a replay
+    uint64_t refusals;  ///< calls that failed and were borne (program_set_tolerance)
     /// Times that each built-in op gave a result, by berth_op_id.
     uint64_t drawn[PROGRAM_MOST_OPS];
     char failure[256]; ///< "" if all checks held
@@ -32,5 +33,10 @@ program_result program_run(uint64_t seed, uint32_t runs, const program_way* way)
 
 /// Has `new_watcher` called with the runtime of each program before its first op; NULL: nobody.
 void program_set_watcher(void (*new_watcher)(berth_runtime* runtime));
+
+/// Has programs bear calls that fail, count them and go on: for devices that are made to fail.
+/// `calm` is called when a program has run and ends failures: from then on all is given back, but
+/// where it returns false, for a device that is lost. NULL: failures are not borne.
+void program_set_tolerance(bool (*calm)(void));
 
 #endif // BERTH_TEST_PROGRAM_H

@@ -17,8 +17,7 @@ static void fill(program* p) {
         if (test_random_one_in(&p->mischief, 8)) bytes /= 3;
         p->pieces[i] = berth_full(p->hoarder, i, BERTH_U8, 1, &bytes);
         if (p->pieces[i] != NULL) continue;
-        if (berth_context_error(p->hoarder) != BERTH_ERR_OUT_OF_MEMORY)
-            program_fail(p, "hoard: %s", berth_context_error_text(p->hoarder));
+        if (berth_context_error(p->hoarder) != BERTH_ERR_OUT_OF_MEMORY) program_refuse(p, "hoard");
         berth_context_clear_error(p->hoarder);
         if (++shift > 8) break;
     }
@@ -32,7 +31,9 @@ static bool give_up(program* p) {
         if (p->pieces[at] == NULL) continue;
         unsigned char byte = 0;
         const int64_t last = berth_tensor_count(p->pieces[at]) - 1;
-        if (berth_tensor_read_span(p->pieces[at], last, 1, &byte) != BERTH_OK || byte != at)
+        if (berth_tensor_read_span(p->pieces[at], last, 1, &byte) != BERTH_OK)
+            program_refuse(p, "read");
+        else if (byte != at)
             program_fail(p, "a hoarded piece has changed");
         berth_release(p->pieces[at]);
         p->pieces[at] = NULL;
@@ -54,10 +55,8 @@ static bool make_room(void* self, const berth_shortage* shortage) {
     ++p->result.shortages;
     const uint64_t mood = test_random_below(&p->mischief, 8);
     if (mood == 0) look_at(p, p->kept[test_random_below(&p->mischief, PROGRAM_KEPT)]);
-    if (mood == 1 && berth_idle(p->hoarder, 10, NULL) != BERTH_OK)
-        program_fail(p, "idle: %s", berth_last_error());
-    if (mood == 2 && berth_trim(p->runtime, 0, NULL) != BERTH_OK)
-        program_fail(p, "trim: %s", berth_last_error());
+    if (mood == 1 && berth_idle(p->hoarder, 10, NULL) != BERTH_OK) program_refuse(p, "idle");
+    if (mood == 2 && berth_trim(p->runtime, 0, NULL) != BERTH_OK) program_refuse(p, "trim");
     // calls on the context in need are refused, and end what is moved to them all the same
     if (mood == 3) berth_release(berth_copy(shortage->context, p->kept[0]));
     if (mood == 4 && p->kept[0] != NULL)

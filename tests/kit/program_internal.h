@@ -43,6 +43,10 @@ static inline bool program_may(program* p, uint32_t one_in) {
     return test_random_one_in(&p->structure, one_in);
 }
 
+/// A call has failed, with the calling thread's error text: counts it where that is borne, and
+/// clears what sticks in the contexts; else the same as program_fail.
+void program_refuse(program* p, const char* what);
+
 /// Reads a tensor into the digest.
 void program_digest(program* p, berth_tensor* x);
 

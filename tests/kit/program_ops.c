@@ -187,7 +187,7 @@ static void run_one(program* p, const drawn* op, uint32_t slot) {
 
 static void run_two(program* p, const drawn* op, uint32_t slot) {
     berth_tensor* b = companion(p, p->slots[slot]);
-    if ((op->kinds >> berth_dtype_query_info(berth_tensor_dtype(b))->kind & 1u) == 0)
+    if (b != NULL && (op->kinds >> berth_dtype_query_info(berth_tensor_dtype(b))->kind & 1u) == 0)
         b = berth_cast(p->ctx, berth_move(b), BERTH_F32);
     const bool moves_b = program_may(p, 2);
     const bool is_second = program_may(p, 2);
@@ -630,8 +630,7 @@ static void run_elsewhere(program* p, uint32_t slot) {
     program_check_overlap(p, y);
     if (reads) program_digest(p, y);
     berth_release(y);
-    if (berth_context_error(p->other) != BERTH_OK)
-        program_fail(p, "other context: %s", berth_context_error_text(p->other));
+    if (berth_context_error(p->other) != BERTH_OK) program_refuse(p, "other context");
 }
 
 // --- The table -----------------------------------------------------------------------------------
