@@ -376,8 +376,11 @@ static void arm(kv_worker* w, bool is_on) {
     const bool is_host = is_on && test_random_one_in(&w->random, 2);
     failing_host_fail(&w->failing, is_host ? 1 + test_random_below(&w->random, 3) : 0, false);
     berth_device* device = w->runtime->device;
-    if (device->kind == BERTH_DEVICE_SIM)
-        berth_sim_fail_any(device, is_on && !is_host ? 1 + test_random_below(&w->random, 6) : 0);
+    const uint64_t nth = is_on && !is_host ? 1 + test_random_below(&w->random, 6) : 0;
+    if (w->setting.fail_device != NULL)
+        w->setting.fail_device(nth);
+    else if (device->kind == BERTH_DEVICE_SIM)
+        berth_sim_fail_any(device, nth);
 }
 
 // --- Beginning and end ---------------------------------------------------------------------------

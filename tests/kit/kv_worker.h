@@ -37,6 +37,8 @@ typedef struct kv_setting {
     const char* keep;    ///< BERTH_KEEP
     const char* poison;  ///< BERTH_POISON
     bool has_faults;     ///< calls of the device and the host fail now and then
+    /// Has the `nth` next call of a device's driver fail, 0: none. NULL: the simulated device's.
+    void (*fail_device)(uint64_t nth);
 } kv_setting;
 
 /// A program's cache.
