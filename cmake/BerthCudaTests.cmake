@@ -99,8 +99,8 @@ function(berth_use_cuda_standin target)
 endfunction()
 berth_use_cuda_standin(test_device)
 berth_use_cuda_standin(soak-cuda)
-# A fiftieth of what ./dev soak cuda does.
-add_test(NAME soak/cuda COMMAND soak-cuda --count 20 --seed 1)
+# A hundredth of what ./dev soak cuda does.
+add_test(NAME soak/cuda COMMAND soak-cuda --count 10 --seed 100)
 berth_register_test(soak/cuda unit)
 foreach(source IN LISTS berth_test_sources)
   cmake_path(GET source STEM target)
