@@ -47,12 +47,14 @@ struct kernel_row {
     const char* name;
     emulation_function function;
     size_t argument_bytes;
+    const uint32_t* most_threads;
     bool is_cooperative;
 };
 
 } // namespace
 
 #define DECLARE(name, args, is_cooperative)                                                        \
+    extern "C" const uint32_t berth_cuda_most_threads_##name;                                      \
     extern "C" void berth_cuda_##name(const args& arguments);                                      \
     static void call_##name(const void* arguments) {                                               \
         berth_cuda_##name(*static_cast<const args*>(arguments));                                   \
@@ -64,7 +66,11 @@ namespace {
 
 const kernel_row kernels[] = {
 #define ROW(name, args, is_cooperative)                                                            \
-    {"berth_cuda_" #name, call_##name, sizeof(args), is_cooperative},
+    {"berth_cuda_" #name,                                                                          \
+     call_##name,                                                                                  \
+     sizeof(args),                                                                                 \
+     &berth_cuda_most_threads_##name,                                                              \
+     is_cooperative},
     BERTH_CUDA_KERNEL_MAP(ROW)
 #undef ROW
 };
@@ -520,6 +526,9 @@ void emulation_run(berth_cuda_kernel kernel,
                    uint32_t threads,
                    const void* arguments) {
     const kernel_row* row = &kernels[kernel];
+    self.name = row->name;
+    if (threads > *row->most_threads)
+        fail("%u threads a block, it is made for at most %u", threads, *row->most_threads);
     emulation_run_function(
         row->name, row->function, row->is_cooperative, blocks, threads, arguments);
 }

@@ -136,18 +136,35 @@ static void several_threads_of_the_host_run_kernels_at_once(void** state) {
             assert_int_equal(at[i].data[j], 256 * 257 / 2);
 }
 
-/// Runs the sample in a child, which must abort with a message that contains `part`.
-static void expect_end(arrays* at,
-                       emulation_function sample,
-                       bool is_cooperative,
-                       const char* part) {
+/// A sample that is run against the rules.
+typedef struct misuse {
+    arrays* at;
+    emulation_function sample;
+    bool is_cooperative;
+} misuse;
+
+static void run_misuse(const void* opaque) {
+    const misuse* given = opaque;
+    run(given->at, given->sample, given->is_cooperative, 3, 64);
+}
+
+static void gather_with_too_many_threads(const void* opaque) {
+    const berth_cuda_gather_args args = *(const berth_cuda_gather_args*)opaque;
+    emulation_run(BERTH_CUDA_KERNEL_gather, 1, 512, &args);
+}
+
+/// Does something in a child, which must abort with a message that contains both texts.
+static void expect_abort(void (*act)(const void*),
+                         const void* opaque,
+                         const char* kernel,
+                         const char* part) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         (void)dup2(ends[1], STDERR_FILENO);
-        run(at, sample, is_cooperative, 3, 64);
+        act(opaque);
         _exit(0);
     }
     (void)close(ends[1]);
@@ -161,8 +178,15 @@ static void expect_end(arrays* at,
     int ended;
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_false(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
-    if (strstr(text, "kernel sample") == NULL || strstr(text, part) == NULL)
+    if (strstr(text, kernel) == NULL || strstr(text, part) == NULL)
         fail_msg("'%s' does not mention '%s'", text, part);
+}
+
+static void expect_end(arrays* at,
+                       emulation_function sample,
+                       bool is_cooperative,
+                       const char* part) {
+    expect_abort(run_misuse, &(misuse){at, sample, is_cooperative}, "kernel sample", part);
 }
 
 static void a_mistake_ends_the_process_and_is_named(void** state) {
@@ -173,6 +197,15 @@ static void a_mistake_ends_the_process_and_is_named(void** state) {
     expect_end(at, sample_shared_beyond, true, "shared");
     expect_end(at, sample_mirror, false, "not listed as cooperative");
     expect_end(at, sample_rotate, false, "not listed as cooperative");
+}
+
+/// On a device such a launch fails: there may not be registers for so many.
+static void a_block_of_more_threads_than_a_kernel_is_made_for_is_a_mistake(void** state) {
+    (void)state;
+    expect_abort(gather_with_too_many_threads,
+                 &(berth_cuda_gather_args){0},
+                 "berth_cuda_gather",
+                 "512 threads a block, it is made for at most 256");
 }
 
 static void kernels_are_found_by_their_symbols(void** state) {
@@ -247,6 +280,7 @@ int main(void) {
             blocks_and_threads_run_in_another_order_each_time, set_up, tear_down),
         cmocka_unit_test(several_threads_of_the_host_run_kernels_at_once),
         cmocka_unit_test_setup_teardown(a_mistake_ends_the_process_and_is_named, set_up, tear_down),
+        cmocka_unit_test(a_block_of_more_threads_than_a_kernel_is_made_for_is_a_mistake),
         cmocka_unit_test(kernels_are_found_by_their_symbols),
         cmocka_unit_test_setup_teardown(bytes_move_to_where_they_overlap, set_up, tear_down),
         cmocka_unit_test(half_types_convert_as_their_formats_say),

@@ -25,12 +25,10 @@ template <int N> struct lanes_count {};
 #define DEVICE __device__ __forceinline__
 /// The same of a member of a struct.
 #define MEMBER __device__ __forceinline__
-/// Defines the kernel `name` of BERTH_CUDA_KERNEL_MAP, whose struct of arguments is `args`.
-#define KERNEL(name, args_type)                                                                    \
-    extern "C" __global__ void berth_cuda_##name(const __grid_constant__ args_type args)
-/// The same for blocks of at most `threads`.
-#define KERNEL_OF(threads, name, args_type)                                                        \
-    extern "C" __global__ void __launch_bounds__(threads)                                          \
+/// Defines the kernel `name` of BERTH_CUDA_KERNEL_MAP, whose struct of arguments is `args_type`,
+/// for blocks of at most `most_threads`: the compiler leaves registers for so many.
+#define KERNEL_OF(most_threads, name, args_type)                                                   \
+    extern "C" __global__ void __launch_bounds__(most_threads)                                     \
         berth_cuda_##name(const __grid_constant__ args_type args)
 /// An array that the threads of a block share.
 #define SHARED(type, name, count) __shared__ type name[count]
@@ -103,8 +101,12 @@ DEVICE void store_words(void* at, const uint32_t* words, lanes_count<4>) {
 
 #define DEVICE static inline
 #define MEMBER inline
-#define KERNEL(name, args_type) extern "C" void berth_cuda_##name(const args_type& args)
-#define KERNEL_OF(threads, name, args_type) KERNEL(name, args_type)
+#define KERNEL_OF(most_threads, name, args_type)                                                   \
+    extern "C" {                                                                                   \
+    extern const uint32_t berth_cuda_most_threads_##name;                                          \
+    const uint32_t berth_cuda_most_threads_##name = most_threads;                                  \
+    }                                                                                              \
+    extern "C" void berth_cuda_##name(const args_type& args)
 #define SHARED(type, name, count)                                                                  \
     static char name##_key;                                                                        \
     auto& name = *static_cast<type(*)[count]>(emulation_shared(&name##_key, sizeof(type[count])))
@@ -144,6 +146,9 @@ DEVICE float quick_inverse(float x) { return 1.0f / x; }
 DEVICE float quick_inverse_root(float x) { return 1.0f / sqrtf(x); }
 
 #endif
+
+/// The same for blocks of the usual size.
+#define KERNEL(name, args_type) KERNEL_OF(256, name, args_type)
 
 // --- Types --------------------------------------------------------------------------------------
 

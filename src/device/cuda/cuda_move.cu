@@ -4,11 +4,11 @@
 
 namespace {
 
-constexpr uint32_t BYTES_A_THREAD = 64;
+constexpr uint32_t THREADS = 1024; // a single block moves all
 
 /// One round: this block's threads hold what they move before anyone writes.
 template <class Word> DEVICE void move_words(const berth_cuda_move_args& args) {
-    constexpr uint32_t WORDS = BYTES_A_THREAD / sizeof(Word);
+    constexpr uint32_t WORDS = sizeof(Word) == 1 ? 16 : 4; // in registers
     const uint64_t count = args.bytes / sizeof(Word);
     const uint64_t a_round = (uint64_t)thread_count() * WORDS;
     const uint64_t rounds = (count + a_round - 1) / a_round;
@@ -35,7 +35,7 @@ template <class Word> DEVICE void move_words(const berth_cuda_move_args& args) {
 
 } // namespace
 
-KERNEL(move, berth_cuda_move_args) {
+KERNEL_OF(THREADS, move, berth_cuda_move_args) {
     const uintptr_t low_bits = (uintptr_t)args.target | (uintptr_t)args.source | args.bytes;
     if (low_bits % 16 == 0)
         move_words<lanes<uint32_t, 4>>(args);
