@@ -77,29 +77,34 @@ template <class T, int N> struct pack {
     static constexpr int BYTES = N * (int)sizeof(T);
     uint32_t words[(BYTES + 3) / 4];
 
+    // Word by word: what is copied from an address that is chosen would have to be in memory.
     MEMBER T get(int n) const {
         T x;
-        if constexpr (sizeof(T) < 4) {
-            constexpr int a_word = 4 / (int)sizeof(T);
-            constexpr uint32_t mask = (1u << (8 * sizeof(T) % 32)) - 1u;
-            const uint32_t bits = words[n / a_word] >> (n % a_word * 8 * (int)sizeof(T)) & mask;
+        if constexpr (sizeof(T) == 8) {
+            const uint64_t bits = words[2 * n] | (uint64_t)words[2 * n + 1] << 32;
             memcpy(&x, &bits, sizeof x);
         } else {
-            memcpy(&x, words + n * ((int)sizeof(T) / 4), sizeof x);
+            constexpr int a_word = 4 / (int)sizeof(T);
+            constexpr uint32_t mask = sizeof(T) == 4 ? ~0u : (1u << (8 * sizeof(T) % 32)) - 1u;
+            const uint32_t bits = words[n / a_word] >> (n % a_word * 8 * (int)sizeof(T)) & mask;
+            memcpy(&x, &bits, sizeof x);
         }
         return x;
     }
 
     /// Elements of less than a word come in order.
     MEMBER void put(int n, T x) {
-        if constexpr (sizeof(T) < 4) {
+        if constexpr (sizeof(T) == 8) {
+            uint64_t bits;
+            memcpy(&bits, &x, sizeof x);
+            words[2 * n] = (uint32_t)bits;
+            words[2 * n + 1] = (uint32_t)(bits >> 32);
+        } else {
             constexpr int a_word = 4 / (int)sizeof(T);
             uint32_t bits = 0;
             memcpy(&bits, &x, sizeof x);
             const uint32_t before = n % a_word == 0 ? 0 : words[n / a_word];
             words[n / a_word] = before | bits << (n % a_word * 8 * (int)sizeof(T));
-        } else {
-            memcpy(words + n * ((int)sizeof(T) / 4), &x, sizeof x);
         }
     }
 };

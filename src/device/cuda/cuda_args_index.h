@@ -6,6 +6,10 @@
 
 #include "device/cuda/cuda_walk.h"
 
+/// Threads of a block of these kernels, and units that a thread has under way at once.
+#define BERTH_CUDA_INDEX_THREADS 256
+#define BERTH_CUDA_INDEX_READS 4
+
 /// Units from one place to another.
 typedef struct berth_cuda_place_args {
     berth_cuda_walk walk; ///< 0: source, 1: target

@@ -5,7 +5,7 @@
 
 namespace {
 
-constexpr int SOME = 4; // units that a thread has under way at once
+constexpr int SOME = BERTH_CUDA_INDEX_READS;
 
 // --- Reading ------------------------------------------------------------------------------------
 
@@ -109,11 +109,11 @@ DEVICE void scatter_adds(const berth_cuda_scatter_args& args) {
 
 } // namespace
 
-KERNEL(gather, berth_cuda_gather_args) {
+KERNEL_OF(BERTH_CUDA_INDEX_THREADS, gather, berth_cuda_gather_args) {
     with_unit(args.unit_bytes, [&](auto unit) { gather_units<decltype(unit)>(args); });
 }
 
-KERNEL(scatter, berth_cuda_scatter_args) {
+KERNEL_OF(BERTH_CUDA_INDEX_THREADS, scatter, berth_cuda_scatter_args) {
     if (args.meeting == BERTH_CUDA_MEETING_ADD)
         scatter_adds(args);
     else if (args.meeting == BERTH_CUDA_MEETING_BOOL)

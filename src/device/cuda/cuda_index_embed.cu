@@ -36,6 +36,6 @@ template <class Blocks> DEVICE void embed_rows(const berth_cuda_embed_args& args
 
 } // namespace
 
-KERNEL(embed, berth_cuda_embed_args) {
+KERNEL_OF(BERTH_CUDA_INDEX_THREADS, embed, berth_cuda_embed_args) {
     with_blocks((uint32_t)args.dtype, [&](auto blocks) { embed_rows<decltype(blocks)>(args); });
 }

@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr int SOME = 4; // units that a thread has under way at once
+constexpr int SOME = BERTH_CUDA_INDEX_READS;
 
 // --- Placing ------------------------------------------------------------------------------------
 
@@ -117,11 +117,11 @@ template <class Unit> DEVICE void triangle_of(const berth_cuda_triangle_args& ar
 
 } // namespace
 
-KERNEL(place, berth_cuda_place_args) {
+KERNEL_OF(BERTH_CUDA_INDEX_THREADS, place, berth_cuda_place_args) {
     with_unit(args.unit_bytes, [&](auto unit) { place_units<decltype(unit)>(args); });
 }
 
-KERNEL(place_as, berth_cuda_convert_args) {
+KERNEL_OF(BERTH_CUDA_INDEX_THREADS, place_as, berth_cuda_convert_args) {
     const berth_dtype from = (berth_dtype)args.from, to = (berth_dtype)args.to;
     for (int64_t at = grid_first(); at < args.walk.count; at += grid_step()) {
         const walk_place<2> place = walk_to<2>(args.walk, at);
@@ -132,10 +132,10 @@ KERNEL(place_as, berth_cuda_convert_args) {
     }
 }
 
-KERNEL(pad, berth_cuda_pad_args) {
+KERNEL_OF(BERTH_CUDA_INDEX_THREADS, pad, berth_cuda_pad_args) {
     with_unit(args.unit_bytes, [&](auto unit) { pad_units<decltype(unit)>(args); });
 }
 
-KERNEL(triangle, berth_cuda_triangle_args) {
+KERNEL_OF(BERTH_CUDA_INDEX_THREADS, triangle, berth_cuda_triangle_args) {
     with_item(args.item_bytes, [&](auto item) { triangle_of<decltype(item)>(args); });
 }

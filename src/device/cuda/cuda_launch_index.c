@@ -8,8 +8,8 @@
 #include "device/cuda/cuda_launch_value.h"
 
 enum {
-    THREADS = 256,
-    SOME = 4,            // units that a thread has under way at once
+    THREADS = BERTH_CUDA_INDEX_THREADS,
+    SOME = BERTH_CUDA_INDEX_READS,
     BUSY_THREADS = 1024, // of a multiprocessor, that go through lines
 };
 

@@ -44,10 +44,10 @@ static void split_heads(berth_cuda_rope_args* args) {
     args->splits = berth_cuda_ceil_div(args->heads, args->heads_a_block);
 }
 
-/// Enough for the turns, and for the heads' vectors.
+/// One for each turn: with several of the heads' vectors to move then, few threads ask for as much
+/// as many, and more blocks fit.
 static uint32_t threads_of(const berth_cuda_rope_args* args) {
-    const int64_t items = args->heads_a_block * berth_cuda_ceil_div(args->head_size, 8);
-    const int64_t threads = berth_cuda_power_of_two(items > args->half ? items : args->half);
+    const int64_t threads = berth_cuda_power_of_two(args->half);
     if (threads < WARP) return WARP;
     return threads > BERTH_CUDA_ROW_THREADS ? BERTH_CUDA_ROW_THREADS : (uint32_t)threads;
 }

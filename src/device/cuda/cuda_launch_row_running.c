@@ -8,6 +8,7 @@
 
 #define THREADS BERTH_CUDA_ROW_THREADS
 #define SUM_BYTES 8
+#define WARP 32
 
 /// The dimension and how it is cut; false if there is nothing to do.
 static bool describe(const berth_op_call* call, berth_cuda_running_args* args) {
@@ -52,6 +53,13 @@ static bool is_aligned_by(int64_t elements, berth_dtype dtype) {
     return elements * (int64_t)berth_dtype_bytes(dtype) % 16 == 0;
 }
 
+/// As many warps as a line of one chunk has items for.
+static uint32_t line_threads(const berth_cuda_running_args* args) {
+    if (args->chunks > 1) return THREADS;
+    const int64_t threads = berth_cuda_ceil_div(args->size, BERTH_CUDA_RUNNING_ITEMS);
+    return (uint32_t)(berth_cuda_ceil_div(threads, WARP) * WARP);
+}
+
 static void run_sums(const berth_cuda_running_args* args, bool is_total) {
     berth_cuda_running_args of_pass = *args;
     of_pass.is_total = is_total;
@@ -62,7 +70,8 @@ static void run_sums(const berth_cuda_running_args* args, bool is_total) {
                        THREADS,
                        &of_pass);
     else
-        berth_cuda_run(BERTH_CUDA_KERNEL_running_lines, (uint64_t)items, THREADS, &of_pass);
+        berth_cuda_run(
+            BERTH_CUDA_KERNEL_running_lines, (uint64_t)items, line_threads(args), &of_pass);
 }
 
 static void launch_cumsum(const berth_op_call* call) {

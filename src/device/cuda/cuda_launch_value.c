@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Converts op parameters to elements on the host, as the CPU converts elements.
 #include "device/cuda/cuda_launch_value.h"
 
 #include <math.h>

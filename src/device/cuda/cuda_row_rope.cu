@@ -47,60 +47,57 @@ DEVICE void make_turn(const berth_cuda_rope_args& args,
     out_cosine = (float)cosine;
 }
 
-/// Where the elements of V pairs from `pair` on are: neighbours, or in two stretches.
-template <class T, int V>
-DEVICE void load_pairs(
-    const berth_cuda_rope_args& args, const T* head, int64_t pair, T (&low)[V], T (&high)[V]) {
-    if (args.halves) {
-        load_dense<T, V>(head + pair, low);
-        load_dense<T, V>(head + args.half + pair, high);
-        return;
+/// The elements of V pairs: two packs, the first elements and the second ones of all pairs where
+/// HALVES, else, as those of a pair are neighbours, one pack behind the other.
+template <class T, int V, bool HALVES> struct held_pairs {
+    pack<T, V> parts[2];
+
+    /// Elements of the head from the first one to the pack `part` of the pairs from `pair` on.
+    static MEMBER int64_t place(const berth_cuda_rope_args& args, int part, int64_t pair) {
+        return HALVES ? part * args.half + pair : 2 * pair + part * V;
     }
-    T both[2 * V];
-    load_dense<T, 2 * V>(head + 2 * pair, both);
-    UNROLL
-    for (int i = 0; i < V; ++i) {
-        low[i] = both[2 * i];
-        high[i] = both[2 * i + 1];
+    /// Element 0 or 1 of pair `i`.
+    MEMBER T get(int i, int element) const {
+        const int n = HALVES ? element * V + i : 2 * i + element;
+        return parts[n / V].get(n % V);
     }
+};
+
+template <class T, int V, bool HALVES>
+DEVICE held_pairs<T, V, HALVES> load_pairs(const berth_cuda_rope_args& args,
+                                           const T* head,
+                                           int64_t pair) {
+    held_pairs<T, V, HALVES> held;
+    held.parts[0] = load_pack<T, V>(head + held.place(args, 0, pair));
+    held.parts[1] = load_pack<T, V>(head + held.place(args, 1, pair));
+    return held;
 }
 
-template <class T, int V>
-DEVICE void store_pairs(const berth_cuda_rope_args& args,
-                        T* head,
-                        int64_t pair,
-                        const T (&low)[V],
-                        const T (&high)[V]) {
-    if (args.halves) {
-        store_dense<T, V>(head + pair, low);
-        store_dense<T, V>(head + args.half + pair, high);
-        return;
-    }
-    T both[2 * V];
+/// Turns and writes them.
+template <class T, int V, bool HALVES>
+DEVICE void store_turned(const berth_cuda_rope_args& args,
+                         const held_pairs<T, V, HALVES>& held,
+                         T* head,
+                         int64_t pair,
+                         const float* sines,
+                         const float* cosines) {
+    T turned[2 * V];
     UNROLL
     for (int i = 0; i < V; ++i) {
-        both[2 * i] = low[i];
-        both[2 * i + 1] = high[i];
+        const float a = to_f32(held.get(i, 0)), b = to_f32(held.get(i, 1));
+        turned[HALVES ? i : 2 * i] =
+            from_f32<T>(fmaf(a, cosines[i], -rounded_product(b, sines[i])));
+        turned[HALVES ? V + i : 2 * i + 1] =
+            from_f32<T>(fmaf(b, cosines[i], rounded_product(a, sines[i])));
     }
-    store_dense<T, 2 * V>(head + 2 * pair, both);
-}
-
-template <class T, int V>
-DEVICE void turn_pairs(const berth_cuda_rope_args& args,
-                       const T* from,
-                       T* to,
-                       int64_t pair,
-                       const float* sines,
-                       const float* cosines) {
-    T low[V], high[V];
-    load_pairs<T, V>(args, from, pair, low, high);
     UNROLL
-    for (int i = 0; i < V; ++i) {
-        const float a = to_f32(low[i]), b = to_f32(high[i]);
-        low[i] = from_f32<T>(fmaf(a, cosines[i], -rounded_product(b, sines[i])));
-        high[i] = from_f32<T>(fmaf(b, cosines[i], rounded_product(a, sines[i])));
+    for (int part = 0; part < 2; ++part) {
+        pack<T, V> made;
+        UNROLL
+        for (int i = 0; i < V; ++i)
+            made.put(i, turned[part * V + i]);
+        store_pack(head + held.place(args, part, pair), made);
     }
-    store_pairs<T, V>(args, to, pair, low, high);
 }
 
 /// Copies what is not turned, unless it is in place.
@@ -113,9 +110,41 @@ DEVICE void copy_rest(const berth_cuda_rope_args& args, const rope_share& share)
     for (uint32_t i = thread_index(); i < all; i += thread_count()) {
         const int64_t head = i / units;
         const int64_t at = skip + (int64_t)(i % units) * V;
-        T held[V];
-        load_dense<T, V>((const T*)args.x + share.from + head * args.strides[2] + at, held);
-        store_dense<T, V>((T*)args.out + share.to + head * args.head_size + at, held);
+        store_pack((T*)args.out + share.to + head * args.head_size + at,
+                   load_pack<T, V>((const T*)args.x + share.from + head * args.strides[2] + at));
+    }
+}
+
+/// Pairs [first, first + pairs) of all of the block's heads. What a thread takes next is asked for
+/// before what it has is turned, and the first even before the turns are made, which takes as long
+/// as memory does.
+template <class T, int V, bool HALVES>
+DEVICE void turn_heads(const berth_cuda_rope_args& args,
+                       const rope_share& share,
+                       int64_t first,
+                       uint32_t pairs,
+                       float* sines,
+                       float* cosines) {
+    const uint32_t units = pairs / V, all = units * (uint32_t)share.heads;
+    const T* from = (const T*)args.x + share.from;
+    T* to = (T*)args.out + share.to;
+    uint32_t i = thread_index();
+    held_pairs<T, V, HALVES> next = {};
+    if (i < all)
+        next = load_pairs<T, V, HALVES>(
+            args, from + i / units * args.strides[2], first + i % units * V);
+    for (uint32_t p = thread_index(); p < pairs; p += thread_count())
+        make_turn(args, share.position, first + p, sines[p], cosines[p]);
+    sync_block();
+    while (i < all) {
+        const held_pairs<T, V, HALVES> held = next;
+        const int64_t head = i / units;
+        const uint32_t at = i % units * V;
+        i += thread_count();
+        if (i < all)
+            next = load_pairs<T, V, HALVES>(
+                args, from + i / units * args.strides[2], first + i % units * V);
+        store_turned(args, held, to + head * args.head_size, first + at, sines + at, cosines + at);
     }
 }
 
@@ -125,21 +154,10 @@ DEVICE void turn(const berth_cuda_rope_args& args, float* sines, float* cosines)
     for (int64_t first = 0; first < args.half; first += PAIRS) {
         const uint32_t pairs = (uint32_t)(args.half - first < PAIRS ? args.half - first : PAIRS);
         if (first > 0) sync_block(); // the last turns are done with
-        for (uint32_t i = thread_index(); i < pairs; i += thread_count())
-            make_turn(args, share.position, first + i, sines[i], cosines[i]);
-        sync_block();
-        const uint32_t units = pairs / V;
-        const uint32_t all = units * (uint32_t)share.heads;
-        for (uint32_t i = thread_index(); i < all; i += thread_count()) {
-            const int64_t head = i / units;
-            const uint32_t at = i % units * V;
-            turn_pairs<T, V>(args,
-                             (const T*)args.x + share.from + head * args.strides[2],
-                             (T*)args.out + share.to + head * args.head_size,
-                             first + at,
-                             sines + at,
-                             cosines + at);
-        }
+        if (args.halves)
+            turn_heads<T, V, true>(args, share, first, pairs, sines, cosines);
+        else
+            turn_heads<T, V, false>(args, share, first, pairs, sines, cosines);
     }
     copy_rest<T, V>(args, share);
 }

@@ -52,13 +52,17 @@ DEVICE void add_items(const T* x,
         sums[i] += sums[i - 1];
 }
 
-/// The sum of what the threads of the warp before this one have.
-template <class Sum> DEVICE Sum sum_before(Sum value) {
+/// The sum of what the threads of the warp before this one have, one after another. `of_lanes` has
+/// room for a warp's values: all threads of a warp read the same one at a time, which takes a
+/// fraction of what it takes to hand each around.
+template <class Sum> DEVICE Sum sum_before(Sum value, Sum* of_lanes) {
     const uint32_t lane = thread_index() % BERTH_CUDA_WARP;
+    of_lanes[lane] = value;
+    sync_warp();
     Sum before = 0;
     UNROLL
     for (uint32_t i = 0; i + 1 < BERTH_CUDA_WARP; ++i) {
-        const Sum of_lane = warp_from(value, i);
+        const Sum of_lane = of_lanes[i];
         if (i < lane) before += of_lane;
     }
     return before;
@@ -69,10 +73,12 @@ DEVICE int64_t output_first(const berth_cuda_running_args& args, int64_t output)
     return output / args.inner * args.size * args.inner + output % args.inner;
 }
 
-template <class T> DEVICE void run_line(const berth_cuda_running_args& args) {
+/// `room` is for a sum of every thread.
+template <class T> DEVICE void run_line(const berth_cuda_running_args& args, uint64_t* room) {
     using sum = typename running<T>::sum;
     using result = typename running<T>::result;
     SHARED(sum, of_warps, WARPS);
+    sum* of_lanes = (sum*)room;
     const int64_t output = block_index() / args.chunks;
     const int64_t chunk = block_index() % args.chunks;
     const int64_t r = chunk * CHUNK + (int64_t)thread_index() * ITEMS;
@@ -80,7 +86,7 @@ template <class T> DEVICE void run_line(const berth_cuda_running_args& args) {
     const T* x = (const T*)args.x + walk_to<1>(args.kept, output).of[0];
     sum sums[ITEMS];
     add_items<T>(x, args.stride, args.is_vector != 0, r, args.size, sums);
-    const sum before = sum_before(sums[ITEMS - 1]);
+    const sum before = sum_before(sums[ITEMS - 1], of_lanes + warp * BERTH_CUDA_WARP);
     if (thread_index() % BERTH_CUDA_WARP == BERTH_CUDA_WARP - 1)
         of_warps[warp] = before + sums[ITEMS - 1];
     sync_block();
@@ -157,7 +163,8 @@ template <class Sum> DEVICE void run_carries(const berth_cuda_running_args& args
 } // namespace
 
 KERNEL_OF(BERTH_CUDA_ROW_THREADS, running_lines, berth_cuda_running_args) {
-    with_plain(args.dtype, [&](auto x) { run_line<decltype(x)>(args); });
+    SHARED(uint64_t, room, BERTH_CUDA_ROW_THREADS);
+    with_plain(args.dtype, [&](auto x) { run_line<decltype(x)>(args, room); });
 }
 
 KERNEL_OF(BERTH_CUDA_ROW_THREADS, running_columns, berth_cuda_running_args) {

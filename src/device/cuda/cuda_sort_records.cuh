@@ -57,38 +57,30 @@ DEVICE uint32_t float_key(float value) {
     return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-DEVICE uint32_t whole_key(int32_t value) { return (uint32_t)value ^ 0x80000000u; }
+DEVICE uint64_t key_of_value(float value) { return float_key(value); }
+DEVICE uint64_t key_of_value(f16 value) { return float_key(to_f32(value)); }
+DEVICE uint64_t key_of_value(bf16 value) { return float_key(to_f32(value)); }
+DEVICE uint64_t key_of_value(int32_t value) { return (uint32_t)value ^ 0x80000000u; }
+DEVICE uint64_t key_of_value(int8_t value) { return key_of_value((int32_t)value); }
+DEVICE uint64_t key_of_value(uint8_t value) { return value; }
+DEVICE uint64_t key_of_value(int64_t value) {
+    return (uint64_t)value ^ UINT64_C(0x8000000000000000);
+}
 
 /// The key of element `at`, ascending; of 32 bits for all but i64.
 DEVICE uint64_t key_at(int32_t dtype, const void* x, int64_t at) {
-    switch (dtype) {
-    case BERTH_F32:
-        return float_key(((const float*)x)[at]);
-    case BERTH_F16:
-        return float_key(to_f32(((const f16*)x)[at]));
-    case BERTH_BF16:
-        return float_key(to_f32(((const bf16*)x)[at]));
-    case BERTH_I32:
-        return whole_key(((const int32_t*)x)[at]);
-    case BERTH_I64:
-        return ((const uint64_t*)x)[at] ^ UINT64_C(0x8000000000000000);
-    case BERTH_I8:
-        return whole_key(((const int8_t*)x)[at]);
-    default:
-        return ((const uint8_t*)x)[at];
-    }
+    uint64_t key = 0;
+    with_plain((uint32_t)dtype,
+               [&](auto type) { key = key_of_value(((const decltype(type)*)x)[at]); });
+    return key;
 }
 
 /// Elements of `bytes` bytes, from one place to another.
 DEVICE void copy_item(uint32_t bytes, void* target, int64_t to, const void* source, int64_t from) {
-    if (bytes == 1)
-        ((uint8_t*)target)[to] = ((const uint8_t*)source)[from];
-    else if (bytes == 2)
-        ((uint16_t*)target)[to] = ((const uint16_t*)source)[from];
-    else if (bytes == 4)
-        ((uint32_t*)target)[to] = ((const uint32_t*)source)[from];
-    else
-        ((uint64_t*)target)[to] = ((const uint64_t*)source)[from];
+    with_item(bytes, [&](auto item) {
+        typedef decltype(item) Item;
+        ((Item*)target)[to] = ((const Item*)source)[from];
+    });
 }
 
 // --- Counts -------------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ namespace {
 constexpr uint32_t EACH = BERTH_CUDA_CHUNK / BERTH_CUDA_CHUNK_THREADS; // elements of a thread
 
 DEVICE uint64_t bits_at(uint32_t bytes, const void* base, int64_t at) {
-    if (bytes == 1) return ((const uint8_t*)base)[at];
-    if (bytes == 2) return ((const uint16_t*)base)[at];
-    if (bytes == 4) return ((const uint32_t*)base)[at];
-    return ((const uint64_t*)base)[at];
+    uint64_t bits = 0;
+    with_item(bytes, [&](auto item) { bits = ((const decltype(item)*)base)[at]; });
+    return bits;
 }
 
 /// Bit i: element first + i is selected.
