@@ -42,6 +42,7 @@ constexpr uint64_t CANARY = 0x5ca1ab1e0ddba115u;
 constexpr size_t MOST_SHARED_BYTES = (size_t)48 << 10; // what a kernel may declare
 constexpr size_t SHARED_GAP = 64, MOST_SHARED_ARRAYS = 64;
 constexpr size_t EXCHANGE_BYTES = 64;
+constexpr uint32_t MOST_COPIES = 32; // of a thread, under way
 
 struct kernel_row {
     const char* name;
@@ -99,10 +100,26 @@ struct meeting {
     size_t size; ///< of what is exchanged
 };
 
+typedef unsigned char exchange_values[WARP][EXCHANGE_BYTES];
+
 struct warp_state {
     meeting met;
     uint32_t turn; ///< which of `values` the next exchange uses: the last one may be being read
-    unsigned char values[2][WARP][EXCHANGE_BYTES];
+    exchange_values values[2];
+};
+
+struct copy_order {
+    void* to;
+    const void* from;
+    uint32_t bytes;
+    uint32_t group;
+};
+
+/// A thread's copies under way, the oldest first.
+struct copy_queue {
+    copy_order orders[MOST_COPIES];
+    uint32_t count;
+    uint32_t group; ///< of the next
 };
 
 struct shared_array {
@@ -126,7 +143,8 @@ struct engine {
     waits_for waiting[MOST_THREADS];
     uint32_t ended;
     meeting block;
-    warp_state* warps; ///< [MOST_WARPS]
+    warp_state* warps;  ///< [MOST_WARPS]
+    copy_queue* copies; ///< [MOST_THREADS]
     // Those that can run, a ring; the newest first makes a warp run far ahead of the others.
     uint16_t ready[MOST_THREADS];
     uint32_t first_ready, ready_count;
@@ -281,6 +299,7 @@ void run_fiber() {
                        STACK_BYTES);
         self.place.thread = thread;
         self.function(self.arguments);
+        if (self.copies[thread].count > 0) fail("thread %u has not waited for its copies", thread);
         self.ended++;
         hand_over(thread, NO_MORE);
     }
@@ -309,13 +328,15 @@ void engine_prepare() {
     if (self.fibers != nullptr) return;
     self.fibers = static_cast<fiber*>(calloc(MOST_THREADS, sizeof *self.fibers));
     self.warps = static_cast<warp_state*>(calloc(MOST_WARPS, sizeof *self.warps));
+    self.copies = static_cast<copy_queue*>(calloc(MOST_THREADS, sizeof *self.copies));
     void* const stacks = mmap(nullptr,
                               MOST_THREADS * STACK_BYTES,
                               PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                               -1,
                               0);
-    if (self.fibers == nullptr || self.warps == nullptr || stacks == MAP_FAILED)
+    if (self.fibers == nullptr || self.warps == nullptr || self.copies == nullptr ||
+        stacks == MAP_FAILED)
         fail("no memory for the threads");
     self.stacks = static_cast<char*>(stacks);
     for (uint32_t i = 0; i < MOST_THREADS; ++i)
@@ -329,6 +350,7 @@ engine::~engine() {
     (void)munmap(stacks, MOST_THREADS * STACK_BYTES);
     free(fibers);
     free(warps);
+    free(copies);
     fibers = nullptr;
 }
 
@@ -411,17 +433,29 @@ void emulation_sync_warp(void) {
     meet(&self.warps[warp].met, warp * WARP, WARP, THE_WARP, 0);
 }
 
-void emulation_exchange(void* value, size_t size, uint32_t lane) {
+/// Puts a value beside those of the warp's other threads, which are there when this returns and
+/// stay until the exchange after the next one. The last thread to arrive calls `join`, if there is
+/// one, on all of them.
+static exchange_values* exchange(const void* value,
+                                 size_t size,
+                                 void (*join)(exchange_values& values)) {
     if (!self.is_cooperative) fail("it exchanges values, but is not listed as cooperative");
     if (size > EXCHANGE_BYTES) fail("%zu bytes are too many for an exchange", size);
     const uint32_t thread = self.place.thread;
     warp_state* const warp = &self.warps[thread / WARP];
-    unsigned char(*values)[EXCHANGE_BYTES] = warp->values[warp->turn];
-    memcpy(values[thread % WARP], value, size);
+    exchange_values* const values = &warp->values[warp->turn];
+    memcpy((*values)[thread % WARP], value, size);
     // The last to arrive starts the next turn, before anyone else goes on.
-    if (warp->met.arrived == WARP - 1) warp->turn ^= 1;
+    if (warp->met.arrived == WARP - 1) {
+        if (join != nullptr) join(*values);
+        warp->turn ^= 1;
+    }
     meet(&warp->met, thread / WARP * WARP, WARP, AN_EXCHANGE, size);
-    memcpy(value, values[lane % WARP], size);
+    return values;
+}
+
+void emulation_exchange(void* value, size_t size, uint32_t lane) {
+    memcpy(value, (*exchange(value, size, nullptr))[lane % WARP], size);
 }
 
 void* emulation_shared(const void* key, size_t size) {
@@ -490,6 +524,132 @@ uint16_t emulation_f32_to_bf16(float value) {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffu;
     bits += 0x7fffu + (bits >> 16 & 1u);
     return (uint16_t)(bits >> 16);
+}
+
+// --- Matrices of halves -------------------------------------------------------------------------
+// The places of elements are those of the PTX ISA's "Matrix Fragments for mma.m16n8k16", with its
+// names: a register holds two elements, element i of a thread is half i % 2 of register i / 2.
+
+namespace {
+
+constexpr uint32_t MMA_M = 16, MMA_N = 8, MMA_K = 16;
+
+/// What a thread brings to a product, and takes from it.
+struct mma_part {
+    uint16_t a[8];
+    uint16_t b[4];
+    float c[4];
+    float (*to_f32)(uint16_t bits);
+};
+static_assert(sizeof(mma_part) <= EXCHANGE_BYTES, "an exchange holds a part");
+
+/// Replaces every part's c. Sums are added for k ascending.
+void join_mma(exchange_values& values) {
+    float a[MMA_M][MMA_K], b[MMA_K][MMA_N];
+    for (uint32_t laneid = 0; laneid < WARP; ++laneid) {
+        mma_part part;
+        memcpy(&part, values[laneid], sizeof part);
+        const uint32_t groupID = laneid >> 2, threadID_in_group = laneid % 4;
+        for (uint32_t i = 0; i < 8; ++i) {
+            const bool is_upper = i < 2 || (i >= 4 && i < 6);
+            const uint32_t row = is_upper ? groupID : groupID + 8;
+            const uint32_t col = threadID_in_group * 2 + (i & 1) + (i < 4 ? 0 : 8);
+            a[row][col] = part.to_f32(part.a[i]);
+        }
+        for (uint32_t i = 0; i < 4; ++i) {
+            const uint32_t row = threadID_in_group * 2 + (i & 1) + (i < 2 ? 0 : 8);
+            b[row][groupID] = part.to_f32(part.b[i]);
+        }
+    }
+    for (uint32_t laneid = 0; laneid < WARP; ++laneid) {
+        mma_part part;
+        memcpy(&part, values[laneid], sizeof part);
+        for (uint32_t i = 0; i < 4; ++i) {
+            const uint32_t row = i < 2 ? laneid >> 2 : (laneid >> 2) + 8;
+            const uint32_t col = laneid % 4 * 2 + (i & 1);
+            for (uint32_t k = 0; k < MMA_K; ++k)
+                part.c[i] += a[row][k] * b[k][col];
+        }
+        memcpy(values[laneid], &part, sizeof part);
+    }
+}
+
+/// Rows of matrices [8, 8] become columns; a thread's two elements of a matrix are one register.
+void turn_8x8(const uint16_t (&rows)[8][8], uint32_t laneid, uint32_t* to) {
+    const uint16_t two[2] = {rows[laneid % 4 * 2][laneid / 4],
+                             rows[laneid % 4 * 2 + 1][laneid / 4]};
+    memcpy(to, two, sizeof two);
+}
+
+copy_queue* own_copies() {
+    if (!self.is_cooperative) fail("it waits for copies, but is not listed as cooperative");
+    return &self.copies[self.place.thread];
+}
+
+} // namespace
+
+void emulation_multiply_matrices(float sums[4],
+                                 const uint32_t a[4],
+                                 const uint32_t b[2],
+                                 float (*to_f32)(uint16_t bits)) {
+    mma_part part;
+    memset(&part, 0, sizeof part);
+    memcpy(part.a, a, sizeof part.a);
+    memcpy(part.b, b, sizeof part.b);
+    memcpy(part.c, sums, sizeof part.c);
+    part.to_f32 = to_f32;
+    const uint32_t laneid = self.place.thread % WARP;
+    memcpy(&part, (*exchange(&part, sizeof part, join_mma))[laneid], sizeof part);
+    memcpy(sums, part.c, sizeof part.c);
+}
+
+uint32_t emulation_turn_matrix(uint32_t two) {
+    const exchange_values& values = *exchange(&two, sizeof two, nullptr);
+    uint16_t rows[8][8];
+    for (uint32_t laneid = 0; laneid < WARP; ++laneid)
+        memcpy(&rows[laneid / 4][laneid % 4 * 2], values[laneid], sizeof two);
+    uint32_t turned;
+    turn_8x8(rows, self.place.thread % WARP, &turned);
+    return turned;
+}
+
+void emulation_load_turned_matrices(const void* row, uint32_t to[4]) {
+    if ((uintptr_t)row % 16 != 0) fail("a matrix's row is not aligned");
+    const exchange_values& values = *exchange(&row, sizeof row, nullptr);
+    for (uint32_t m = 0; m < 4; ++m) {
+        uint16_t rows[8][8];
+        for (uint32_t r = 0; r < 8; ++r) {
+            const void* at;
+            memcpy(&at, values[m * 8 + r], sizeof at);
+            memcpy(rows[r], at, sizeof rows[r]);
+        }
+        turn_8x8(rows, self.place.thread % WARP, &to[m]);
+    }
+}
+
+void emulation_copy_later(void* to, const void* from, uint32_t bytes) {
+    copy_queue* const own = own_copies();
+    if ((uintptr_t)to % 16 != 0 || (uintptr_t)from % 16 != 0 || bytes > 16)
+        fail("a copy of %u bytes that is not aligned", bytes);
+    if (own->count == MOST_COPIES) fail("more than %u copies of a thread", MOST_COPIES);
+    own->orders[own->count++] = {to, from, bytes, own->group};
+}
+
+void emulation_end_copies(void) { own_copies()->group++; }
+
+void emulation_wait_for_copies(uint32_t groups) {
+    copy_queue* const own = own_copies();
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < own->count; ++i) {
+        const copy_order* const next = &own->orders[i];
+        if (own->group - next->group <= groups) { // those of no group yet are not waited for
+            own->orders[kept++] = *next;
+            continue;
+        }
+        memcpy(next->to, next->from, next->bytes);
+        memset(static_cast<char*>(next->to) + next->bytes, 0, 16 - next->bytes);
+    }
+    own->count = kept;
 }
 
 // --- For tests ----------------------------------------------------------------------------------

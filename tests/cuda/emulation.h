@@ -37,6 +37,18 @@ float emulation_f16_to_f32(uint16_t bits);
 uint16_t emulation_f32_to_f16(float value);
 float emulation_bf16_to_f32(uint16_t bits);
 uint16_t emulation_f32_to_bf16(float value);
+// Instructions for matrices of halves, as the PTX ISA describes them. cuda_layer.cuh says what they
+// do.
+void emulation_multiply_matrices(float sums[4],
+                                 const uint32_t a[4],
+                                 const uint32_t b[2],
+                                 float (*to_f32)(uint16_t bits));
+uint32_t emulation_turn_matrix(uint32_t two);
+void emulation_load_turned_matrices(const void* row, uint32_t to[4]);
+/// Copies are made when they are waited for, no earlier.
+void emulation_copy_later(void* to, const void* from, uint32_t bytes);
+void emulation_end_copies(void);
+void emulation_wait_for_copies(uint32_t groups);
 
 // What tests and the stand-in driver call.
 

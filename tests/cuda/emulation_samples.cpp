@@ -76,6 +76,45 @@ void sample_order(const void* args) {
     blocks_seen++;
 }
 
+void sample_multiply(const void* args) {
+    uint32_t* const own = of(args).data + thread_index() * 10;
+    const uint32_t a[4] = {own[0], own[1], own[2], own[3]}, b[2] = {own[4], own[5]};
+    float sums[4];
+    memcpy(sums, own + 6, sizeof sums);
+    if (of(args).counts[0] == 1)
+        multiply_matrices(bf16(), sums, a, b);
+    else
+        multiply_matrices(f16(), sums, a, b);
+    memcpy(own + 6, sums, sizeof sums);
+}
+
+void sample_turn(const void* args) {
+    of(args).data[thread_index()] = turn_matrix(of(args).data[thread_index()]);
+}
+
+void sample_load_turned(const void* args) {
+    uint32_t own[4];
+    load_turned_matrices(of(args).counts + thread_index() * 4, own);
+    memcpy(of(args).data + thread_index() * 4, own, sizeof own);
+}
+
+void sample_copies(const void* args) {
+    typedef lanes<uint32_t, 4> chunk;
+    SHARED(chunk, brought, 64);
+    const uint32_t own = thread_index();
+    uint32_t* const from = of(args).counts + own * 4;
+    copy_later(&brought[own], from, own % 17);
+    end_copies();
+    copy_later(&brought[32 + own], from, 16); // of a later group, which is not waited for at once
+    end_copies();
+    from[0]++;
+    wait_for_copies<1>();
+    const uint32_t early = brought[32 + own].of[0];
+    memcpy(of(args).data + own * 4, &brought[own], sizeof(chunk));
+    wait_for_copies<0>();
+    from[0] = early == UINT32_MAX && brought[32 + own].of[0] == from[0];
+}
+
 void sample_half_waits(const void* args) {
     (void)args;
     if (thread_index() % 2 == 0) sync_block();
@@ -94,4 +133,19 @@ void sample_shared_beyond(const void* args) {
     SHARED(float, first, 8192);
     SHARED(float, second, 8192);
     first[0] = second[0] = 0;
+}
+
+void sample_forgotten_copy(const void* args) {
+    typedef lanes<uint32_t, 4> chunk;
+    SHARED(chunk, brought, 64);
+    copy_later(&brought[thread_index()], of(args).counts, 16);
+    end_copies();
+    wait_for_copies<1>();
+}
+
+void sample_odd_copy(const void* args) {
+    typedef lanes<uint32_t, 4> chunk;
+    SHARED(chunk, brought, 64);
+    copy_later(&brought[thread_index()], of(args).counts + 1, 16);
+    wait_for_copies<0>();
 }

@@ -33,11 +33,24 @@ void sample_fresh(const void* args);
 /// data[n] = number of the block that ran n-th, counts[n] = of the thread that ran first in it.
 void sample_order(const void* args);
 
+/// data[thread] has ten registers: a, b and, as floats, sums of multiply_matrices(), of bf16 if
+/// counts[0] is 1. Replaces the sums.
+void sample_multiply(const void* args);
+/// data[thread] = what turn_matrix() makes of it.
+void sample_turn(const void* args);
+/// data [thread, 4] = what load_turned_matrices() makes of rows [32, 8] of halves at counts.
+void sample_load_turned(const void* args);
+/// Copies 16 bytes of counts[thread] to data[thread] by way of shared memory, the first thread % 17
+/// of them; counts changes before the copy is waited for.
+void sample_copies(const void* args);
+
 // Mistakes.
 
-void sample_half_waits(const void* args);    ///< half of the threads wait for the block
-void sample_mixed_waits(const void* args);   ///< a warp waits in two ways
-void sample_shared_beyond(const void* args); ///< too much shared memory
+void sample_half_waits(const void* args);     ///< half of the threads wait for the block
+void sample_mixed_waits(const void* args);    ///< a warp waits in two ways
+void sample_shared_beyond(const void* args);  ///< too much shared memory
+void sample_forgotten_copy(const void* args); ///< a copy that is not waited for
+void sample_odd_copy(const void* args);       ///< one that is not aligned
 
 #ifdef __cplusplus
 }

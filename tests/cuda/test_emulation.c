@@ -195,6 +195,8 @@ static void a_mistake_ends_the_process_and_is_named(void** state) {
     expect_end(at, sample_half_waits, true, "32 have ended");
     expect_end(at, sample_mixed_waits, true, "in another way");
     expect_end(at, sample_shared_beyond, true, "shared");
+    expect_end(at, sample_forgotten_copy, true, "has not waited for its copies");
+    expect_end(at, sample_odd_copy, true, "not aligned");
     expect_end(at, sample_mirror, false, "not listed as cooperative");
     expect_end(at, sample_rotate, false, "not listed as cooperative");
 }
@@ -206,6 +208,100 @@ static void a_block_of_more_threads_than_a_kernel_is_made_for_is_a_mistake(void*
                  &(berth_cuda_gather_args){0},
                  "berth_cuda_gather",
                  "512 threads a block, it is made for at most 256");
+}
+
+// --- Matrices of halves --------------------------------------------------------------------------
+
+/// A whole number below 2^8 as a half type has it.
+static uint32_t half_of(uint32_t number, bool is_bf16) {
+    return is_bf16 ? emulation_f32_to_bf16((float)number) : emulation_f32_to_f16((float)number);
+}
+
+/// Elements of a [16, 16] and b [16, 8], all different within each.
+static uint32_t a_at(uint32_t row, uint32_t k) { return (row * 16 + k) * 3 % 256; }
+static uint32_t b_at(uint32_t k, uint32_t column) { return (k * 8 + column) * 5 % 128 + 100; }
+
+static uint32_t two_of_a(uint32_t row, uint32_t k, bool is_bf16) {
+    return half_of(a_at(row, k), is_bf16) | half_of(a_at(row, k + 1), is_bf16) << 16;
+}
+
+static uint32_t two_of_b(uint32_t k, uint32_t column, bool is_bf16) {
+    return half_of(b_at(k, column), is_bf16) | half_of(b_at(k + 1, column), is_bf16) << 16;
+}
+
+static void a_warp_multiplies_matrices_whose_elements_lie_as_the_instruction_wants(void** state) {
+    arrays* at = *state;
+    for (int is_bf16 = 0; is_bf16 < 2; ++is_bf16) {
+        at->counts[0] = (uint32_t)is_bf16;
+        for (uint32_t lane = 0; lane < 32; ++lane) {
+            const uint32_t g = lane / 4, t = lane % 4;
+            const uint32_t registers[6] = {two_of_a(g, 2 * t, is_bf16),
+                                           two_of_a(g + 8, 2 * t, is_bf16),
+                                           two_of_a(g, 2 * t + 8, is_bf16),
+                                           two_of_a(g + 8, 2 * t + 8, is_bf16),
+                                           two_of_b(2 * t, g, is_bf16),
+                                           two_of_b(2 * t + 8, g, is_bf16)};
+            const float sums[4] = {(float)lane, (float)lane + 0.25F, -7, 1000};
+            memcpy(at->data + lane * 10, registers, sizeof registers);
+            memcpy(at->data + lane * 10 + 6, sums, sizeof sums);
+        }
+        run(at, sample_multiply, true, 1, 32);
+        for (uint32_t lane = 0; lane < 32; ++lane) {
+            const float before[4] = {(float)lane, (float)lane + 0.25F, -7, 1000};
+            float sums[4];
+            memcpy(sums, at->data + lane * 10 + 6, sizeof sums);
+            for (uint32_t i = 0; i < 4; ++i) {
+                const uint32_t row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+                uint32_t sum = 0; // exact in f32
+                for (uint32_t k = 0; k < 16; ++k)
+                    sum += a_at(row, k) * b_at(k, column);
+                assert_true(sums[i] == (float)sum + before[i]);
+            }
+        }
+    }
+}
+
+static void a_warp_turns_a_matrix(void** state) {
+    arrays* at = *state;
+    for (uint32_t lane = 0; lane < 32; ++lane) // row lane / 4: its number, and that of the column
+        at->data[lane] = (lane / 4 * 10 + lane % 4 * 2) | (lane / 4 * 10 + lane % 4 * 2 + 1) << 16;
+    run(at, sample_turn, true, 1, 32);
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+        assert_int_equal(at->data[lane] & 0xffffu, lane % 4 * 2 * 10 + lane / 4);
+        assert_int_equal(at->data[lane] >> 16, (lane % 4 * 2 + 1) * 10 + lane / 4);
+    }
+}
+
+static void a_warp_loads_four_matrices_and_turns_them(void** state) {
+    arrays* at = *state;
+    uint16_t rows[32][8]; // of matrix row / 8
+    for (uint16_t row = 0; row < 32; ++row)
+        for (uint16_t column = 0; column < 8; ++column)
+            rows[row][column] = (uint16_t)(row * 10 + column);
+    memcpy(at->counts, rows, sizeof rows);
+    run(at, sample_load_turned, true, 1, 32);
+    for (uint32_t lane = 0; lane < 32; ++lane)
+        for (uint32_t m = 0; m < 4; ++m) {
+            const uint32_t two = at->data[lane * 4 + m], row = m * 8 + lane % 4 * 2;
+            assert_int_equal(two & 0xffffu, row * 10 + lane / 4);
+            assert_int_equal(two >> 16, (row + 1) * 10 + lane / 4);
+        }
+}
+
+static void copies_happen_no_earlier_than_they_are_waited_for(void** state) {
+    arrays* at = *state;
+    for (uint32_t i = 0; i < 128; ++i)
+        at->counts[i] = 0x01010101u * (i + 1);
+    run(at, sample_copies, true, 1, 32);
+    for (uint32_t thread = 0; thread < 32; ++thread) {
+        assert_int_equal(at->counts[thread * 4], 1);
+        unsigned char expected[16] = {0};
+        uint32_t from[4];
+        for (uint32_t i = 0; i < 4; ++i)
+            from[i] = 0x01010101u * (thread * 4 + i + 1) + (i == 0);
+        memcpy(expected, from, thread % 17);
+        assert_memory_equal(at->data + thread * 4, expected, sizeof expected);
+    }
 }
 
 static void kernels_are_found_by_their_symbols(void** state) {
@@ -281,6 +377,15 @@ int main(void) {
         cmocka_unit_test(several_threads_of_the_host_run_kernels_at_once),
         cmocka_unit_test_setup_teardown(a_mistake_ends_the_process_and_is_named, set_up, tear_down),
         cmocka_unit_test(a_block_of_more_threads_than_a_kernel_is_made_for_is_a_mistake),
+        cmocka_unit_test_setup_teardown(
+            a_warp_multiplies_matrices_whose_elements_lie_as_the_instruction_wants,
+            set_up,
+            tear_down),
+        cmocka_unit_test_setup_teardown(a_warp_turns_a_matrix, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_warp_loads_four_matrices_and_turns_them, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            copies_happen_no_earlier_than_they_are_waited_for, set_up, tear_down),
         cmocka_unit_test(kernels_are_found_by_their_symbols),
         cmocka_unit_test_setup_teardown(bytes_move_to_where_they_overlap, set_up, tear_down),
         cmocka_unit_test(half_types_convert_as_their_formats_say),

@@ -17,6 +17,14 @@
 /// A number of words, as a type.
 template <int N> struct lanes_count {};
 
+/// Elements of the half types, as the arguments' pointers see them.
+struct f16 {
+    uint16_t bits;
+};
+struct bf16 {
+    uint16_t bits;
+};
+
 #ifdef __CUDACC__
 
 #include <cuda_bf16.h>
@@ -95,6 +103,55 @@ DEVICE void store_words(void* at, const uint32_t* words, lanes_count<4>) {
                  : "memory");
 }
 
+// The instructions of sm_80 and newer for matrices of halves, which a warp's 32 threads call
+// together. `volatile`: they must not be moved to where only some of the threads are.
+
+/// sums [16, 8] += a [16, 16] * b [16, 8], of f16 or of bf16 by the first argument. With g = lane /
+/// 4 and t = lane % 4 a thread has, two to a register, the lower one first:
+///   a     [g, 2t..], [g + 8, 2t..], [g, 2t + 8..], [g + 8, 2t + 8..]
+///   b     [2t.., g], [2t + 8.., g]
+///   sums  [g, 2t], [g, 2t + 1], [g + 8, 2t], [g + 8, 2t + 1]
+#define MULTIPLY_MATRICES(tag, name)                                                               \
+    DEVICE void multiply_matrices(                                                                 \
+        tag, float(&sums)[4], const uint32_t(&a)[4], const uint32_t(&b)[2]) {                      \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name ".f32 "                \
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"             \
+                     : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])                  \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));          \
+    }
+MULTIPLY_MATRICES(f16, "f16")
+MULTIPLY_MATRICES(bf16, "bf16")
+#undef MULTIPLY_MATRICES
+/// The transpose of a matrix [8, 8] of which each thread has [lane / 4, lane % 4 * 2..].
+DEVICE uint32_t turn_matrix(uint32_t two) {
+    uint32_t turned;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
+    return turned;
+}
+/// The transposes of four matrices [8, 8]. Row r of matrix m is at the `row` of thread m * 8 + r,
+/// in shared memory, 16 bytes that are aligned.
+DEVICE void load_turned_matrices(const void* row, uint32_t (&to)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+/// Begins a copy of 16 bytes, both ends aligned, from global to shared memory; all but the first
+/// `bytes` become zeros.
+DEVICE void copy_later(void* to, const void* from, uint32_t bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(__cvta_generic_to_global(from)),
+                 "r"(bytes)
+                 : "memory");
+}
+/// The copies that this thread has begun since it last called this make a group.
+DEVICE void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits for all groups of this thread but the last `COUNT`.
+template <int COUNT> DEVICE void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+}
+
 #else // of the host
 
 #include "emulation.h"
@@ -144,6 +201,27 @@ template <int N> DEVICE void store_words(void* at, const uint32_t* words, lanes_
 DEVICE float quick_exp(float x) { return expf(x); }
 DEVICE float quick_inverse(float x) { return 1.0f / x; }
 DEVICE float quick_inverse_root(float x) { return 1.0f / sqrtf(x); }
+DEVICE void multiply_matrices(f16,
+                              float (&sums)[4],
+                              const uint32_t (&a)[4],
+                              const uint32_t (&b)[2]) {
+    emulation_multiply_matrices(sums, a, b, emulation_f16_to_f32);
+}
+DEVICE void multiply_matrices(bf16,
+                              float (&sums)[4],
+                              const uint32_t (&a)[4],
+                              const uint32_t (&b)[2]) {
+    emulation_multiply_matrices(sums, a, b, emulation_bf16_to_f32);
+}
+DEVICE uint32_t turn_matrix(uint32_t two) { return emulation_turn_matrix(two); }
+DEVICE void load_turned_matrices(const void* row, uint32_t (&to)[4]) {
+    emulation_load_turned_matrices(row, to);
+}
+DEVICE void copy_later(void* to, const void* from, uint32_t bytes) {
+    emulation_copy_later(to, from, bytes);
+}
+DEVICE void end_copies() { emulation_end_copies(); }
+template <int COUNT> DEVICE void wait_for_copies() { emulation_wait_for_copies(COUNT); }
 
 #endif
 
@@ -151,14 +229,6 @@ DEVICE float quick_inverse_root(float x) { return 1.0f / sqrtf(x); }
 #define KERNEL(name, args_type) KERNEL_OF(256, name, args_type)
 
 // --- Types --------------------------------------------------------------------------------------
-
-/// Elements of the half types, as the arguments' pointers see them.
-struct f16 {
-    uint16_t bits;
-};
-struct bf16 {
-    uint16_t bits;
-};
 
 DEVICE float to_f32(float x) { return x; }
 DEVICE float to_f32(f16 x) { return f16_to_f32(x.bits); }
