@@ -169,6 +169,139 @@ static void a_row_of_a_product_has_the_same_bits_alone_and_among_many(void** sta
     }
 }
 
+// --- MATMUL of halves ----------------------------------------------------------------------------
+
+typedef enum layout { ALONG, ACROSS, APART, LAYOUTS } layout;
+
+/// A matrix whose neighbours in a row lie side by side, or those in a column; or neither.
+static kit_tensor half_matrix(berth_dtype dtype, int64_t rows, int64_t columns, layout which) {
+    const bool is_turned = which == ACROSS;
+    const int64_t inner = is_turned ? rows : columns;
+    const int64_t pitch = which == APART ? inner * 3 + 1 : (inner + 7) / 8 * 8;
+    kit_tensor x = kit_contiguous(dtype, 2, (int64_t[]){is_turned ? columns : rows, pitch});
+    kit_fill(&x, -1, 1);
+    x.view.dims[0] = rows;
+    x.view.dims[1] = columns;
+    x.view.strides[0] = is_turned ? 1 : pitch;
+    x.view.strides[1] = is_turned ? pitch : which == APART ? 3 : 1;
+    return x;
+}
+
+static void products_of_halves_are_the_cpus_however_the_operands_lie(void** state) {
+    (void)state;
+    kit_seed(12);
+    static const int64_t sizes[][3] = {{1, 40, 136},
+                                       {5, 17, 1100},
+                                       {21, 50, 77},
+                                       {32, 33, 264},
+                                       {40, 130, 96},
+                                       {129, 24, 135},
+                                       {33, 8, 384}};
+    int round = 0;
+    for (layout of_a = 0; of_a < LAYOUTS; ++of_a)
+        for (layout of_b = 0; of_b < LAYOUTS; ++of_b)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+                const berth_dtype dtype = round++ % 2 == 0 ? BERTH_F16 : BERTH_BF16;
+                const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
+                kit_tensor a = half_matrix(dtype, m, k, of_a);
+                kit_tensor b = half_matrix(dtype,
+                                           k,
+                                           n,
+                                           of_b == ALONG    ? ACROSS
+                                           : of_b == ACROSS ? ALONG
+                                                            : APART);
+                berth_op_call call = {.input_count = 2,
+                                      .inputs = {a.view, b.view},
+                                      .output_count = 1,
+                                      .batch_invariant = true};
+                cuda_kit_compare(BERTH_OP_MATMUL, &call, -1, sums_of(dtype, k, 1));
+                kit_free(&a);
+                kit_free(&b);
+            }
+}
+
+/// Some rows times some columns, taken out of a product of all.
+typedef struct half_part {
+    int64_t row, rows, column, columns;
+} half_part;
+
+static kit_tensor part_of_product(const berth_view* a, const berth_view* b, const half_part* part) {
+    const int64_t bytes = (int64_t)kit_bytes(a->dtype);
+    berth_view of_a = *a, of_b = *b;
+    of_a.dims[0] = part->rows;
+    of_a.data = (unsigned char*)a->data + part->row * a->strides[0] * bytes;
+    of_b.dims[1] = part->columns;
+    of_b.data = (unsigned char*)b->data + part->column * b->strides[1] * bytes;
+    return rows_of_product(&of_a, &of_b, 0, part->rows, part->columns);
+}
+
+static void expect_part(const kit_tensor* all, const kit_tensor* some, const half_part* part) {
+    const int64_t bytes = (int64_t)kit_bytes(all->view.dtype);
+    for (int64_t row = 0; row < part->rows; ++row) {
+        const int64_t at = (part->row + row) * all->view.dims[1] + part->column;
+        assert_memory_equal((unsigned char*)all->view.data + at * bytes,
+                            (unsigned char*)some->view.data + row * part->columns * bytes,
+                            (size_t)(part->columns * bytes));
+    }
+}
+
+/// Few rows go by other kernels than many, in groups of 8 or 32 or in tiles; and columns that are
+/// taken out are not aligned as they were.
+static void an_element_of_a_product_of_halves_has_the_same_bits_in_any_product(void** state) {
+    (void)state;
+    kit_seed(13);
+    const int64_t rows = 200, n = 139;
+    static const half_part parts[] = {{0, 1, 0, 139},
+                                      {7, 2, 0, 139},
+                                      {20, 7, 0, 139},
+                                      {30, 8, 0, 139},
+                                      {40, 9, 0, 139},
+                                      {137, 63, 0, 139},
+                                      {130, 32, 16, 40},
+                                      {131, 1, 9, 50},
+                                      {3, 34, 17, 20},
+                                      {190, 5, 138, 1}};
+    for (int round = 0; round < 6; ++round) {
+        const berth_dtype dtype = round % 2 == 0 ? BERTH_F16 : BERTH_BF16;
+        const int64_t k = round == 0 ? 1285 : kit_int(16, 300);
+        kit_tensor a = half_matrix(dtype, rows, k, (layout)(round % 3));
+        kit_tensor b = half_matrix(dtype, k, n, (layout)(round / 2));
+        const half_part whole = {0, rows, 0, n};
+        kit_tensor all = part_of_product(&a.view, &b.view, &whole);
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+            kit_tensor some = part_of_product(&a.view, &b.view, &parts[i]);
+            expect_part(&all, &some, &parts[i]);
+            kit_free(&some);
+        }
+        kit_free(&all);
+        kit_free(&b);
+        kit_free(&a);
+    }
+}
+
+/// What no number is multiplied with reaches no other row and no other column, nor the end of a
+/// depth that fills no step.
+static void infinities_and_nans_of_halves_spoil_only_their_rows_and_columns(void** state) {
+    (void)state;
+    kit_seed(14);
+    for (int round = 0; round < 6; ++round) {
+        const berth_dtype dtype = round % 2 == 0 ? BERTH_F16 : BERTH_BF16;
+        const int64_t m = round / 2 == 0 ? 3 : round / 2 == 1 ? 20 : 50, n = 50, k = 133;
+        kit_tensor a = half_matrix(dtype, m, k, ALONG);
+        kit_tensor b = half_matrix(dtype, k, n, round % 2 == 0 ? ALONG : ACROSS);
+        kit_store(dtype, kit_at(&a.view, k + 5), (double)INFINITY);
+        kit_store(dtype, kit_at(&a.view, 3 * k - 1), (double)NAN);
+        kit_store(dtype, kit_at(&b.view, n * (k - 1) + 9), -(double)INFINITY);
+        berth_op_call call = {.input_count = 2,
+                              .inputs = {a.view, b.view},
+                              .output_count = 1,
+                              .batch_invariant = true};
+        cuda_kit_compare(BERTH_OP_MATMUL, &call, -1, sums_of(dtype, k, 1));
+        kit_free(&a);
+        kit_free(&b);
+    }
+}
+
 // --- LINEAR --------------------------------------------------------------------------------------
 
 typedef struct linear_case {
@@ -320,6 +453,9 @@ int main(void) {
         cmocka_unit_test(products_without_elements_or_without_depth_are_empty_or_zero),
         cmocka_unit_test(infinities_and_nans_spoil_only_their_rows_and_columns),
         cmocka_unit_test(a_row_of_a_product_has_the_same_bits_alone_and_among_many),
+        cmocka_unit_test(products_of_halves_are_the_cpus_however_the_operands_lie),
+        cmocka_unit_test(an_element_of_a_product_of_halves_has_the_same_bits_in_any_product),
+        cmocka_unit_test(infinities_and_nans_of_halves_spoil_only_their_rows_and_columns),
         cmocka_unit_test(linear_of_float_weights_is_the_cpus),
         cmocka_unit_test(linear_of_quantised_weights_is_the_cpus),
         cmocka_unit_test(linear_of_no_rows_or_no_depth_is_the_cpus),

@@ -47,46 +47,54 @@ typedef struct berth_cuda_bias_args {
 } berth_cuda_bias_args;
 
 // clang-format off
-#define BERTH_CUDA_KERNEL_MAP_PRODUCT(X, args)  \
-    X(product_tile_f32,  args, true)            \
-    X(product_tile_f16,  args, true)            \
-    X(product_tile_bf16, args, true)            \
-    X(product_tile_q4_0, args, true)            \
-    X(product_tile_q4_1, args, true)            \
-    X(product_tile_q5_0, args, true)            \
-    X(product_tile_q5_1, args, true)            \
-    X(product_tile_q8_0, args, true)            \
-    X(product_tile_q4_k, args, true)            \
-    X(product_tile_q5_k, args, true)            \
-    X(product_tile_q6_k, args, true)            \
-    X(product_one_f32,   args, true)            \
-    X(product_few_f32,   args, true)            \
-    X(product_one_f16,   args, true)            \
-    X(product_few_f16,   args, true)            \
-    X(product_one_bf16,  args, true)            \
-    X(product_few_bf16,  args, true)            \
-    X(product_one_q4_0,  args, true)            \
-    X(product_few_q4_0,  args, true)            \
-    X(product_one_q4_1,  args, true)            \
-    X(product_few_q4_1,  args, true)            \
-    X(product_one_q5_0,  args, true)            \
-    X(product_few_q5_0,  args, true)            \
-    X(product_one_q5_1,  args, true)            \
-    X(product_few_q5_1,  args, true)            \
-    X(product_one_q8_0,  args, true)            \
-    X(product_few_q8_0,  args, true)            \
-    X(product_one_q4_k,  args, true)            \
-    X(product_few_q4_k,  args, true)            \
-    X(product_one_q5_k,  args, true)            \
-    X(product_few_q5_k,  args, true)            \
-    X(product_one_q6_k,  args, true)            \
-    X(product_few_q6_k,  args, true)            \
-    X(product_across_f32,  args, true)          \
-    X(product_across_f16,  args, true)          \
-    X(product_across_bf16, args, true)          \
-    X(product_integers_8,  args, true)          \
-    X(product_integers_32, args, true)          \
-    X(product_integers_64, args, true)
+#define BERTH_CUDA_KERNEL_MAP_PRODUCT(X, args)      \
+    X(product_tile_f32,             args, true)     \
+    X(product_tile_f16,             args, true)     \
+    X(product_tile_bf16,            args, true)     \
+    X(product_tile_q4_0,            args, true)     \
+    X(product_tile_q4_1,            args, true)     \
+    X(product_tile_q5_0,            args, true)     \
+    X(product_tile_q5_1,            args, true)     \
+    X(product_tile_q8_0,            args, true)     \
+    X(product_tile_q4_k,            args, true)     \
+    X(product_tile_q5_k,            args, true)     \
+    X(product_tile_q6_k,            args, true)     \
+    X(product_one_f32,              args, true)     \
+    X(product_few_f32,              args, true)     \
+    X(product_one_f16,              args, true)     \
+    X(product_few_f16,              args, true)     \
+    X(product_one_bf16,             args, true)     \
+    X(product_few_bf16,             args, true)     \
+    X(product_one_q4_0,             args, true)     \
+    X(product_few_q4_0,             args, true)     \
+    X(product_one_q4_1,             args, true)     \
+    X(product_few_q4_1,             args, true)     \
+    X(product_one_q5_0,             args, true)     \
+    X(product_few_q5_0,             args, true)     \
+    X(product_one_q5_1,             args, true)     \
+    X(product_few_q5_1,             args, true)     \
+    X(product_one_q8_0,             args, true)     \
+    X(product_few_q8_0,             args, true)     \
+    X(product_one_q4_k,             args, true)     \
+    X(product_few_q4_k,             args, true)     \
+    X(product_one_q5_k,             args, true)     \
+    X(product_few_q5_k,             args, true)     \
+    X(product_one_q6_k,             args, true)     \
+    X(product_few_q6_k,             args, true)     \
+    X(product_across_f32,           args, true)     \
+    X(product_halves_tile_f16,      args, true)     \
+    X(product_halves_8_f16,         args, true)     \
+    X(product_halves_32_f16,        args, true)     \
+    X(product_halves_across_8_f16,  args, true)     \
+    X(product_halves_across_32_f16, args, true)     \
+    X(product_halves_tile_bf16,     args, true)     \
+    X(product_halves_8_bf16,        args, true)     \
+    X(product_halves_32_bf16,       args, true)     \
+    X(product_halves_across_8_bf16, args, true)     \
+    X(product_halves_across_32_bf16, args, true)    \
+    X(product_integers_8,           args, true)     \
+    X(product_integers_32,          args, true)     \
+    X(product_integers_64,          args, true)
 // clang-format on
 
 /// Keys or values: strides in elements, in blocks where they are quantised.

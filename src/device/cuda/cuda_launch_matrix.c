@@ -8,9 +8,12 @@
 #define FEW_ROWS 32 // up to so many, reading b is most of the work
 #define FEW_GROUP 8 // rows that a block of the kernels for few rows takes
 #define FEW_COLUMNS 8
+#define ACROSS_COLUMNS 32
 #define TILE_ROWS 128
 #define TILE_COLUMNS 64
 #define INTEGER_TILE 16
+#define HALVES_TILE 128 // rows and columns
+#define HALVES_ROWS 8   // up to so many are one operand of the tensor cores' instruction
 #define VECTOR_BYTES 16
 #define MOST_BLOCKS (1 << 30)
 #define LIBRARY_BYTES (32 << 20) // of workspace, and what brings it to an aligned address
@@ -109,17 +112,40 @@ static void run_groups(berth_cuda_kernel kernel,
     berth_cuda_run(kernel, items < MOST_BLOCKS ? items : MOST_BLOCKS, THREADS, args);
 }
 
-static berth_cuda_kernel across_kernel(berth_dtype dtype) {
-    if (dtype == BERTH_F32) return BERTH_CUDA_KERNEL_product_across_f32;
-    return dtype == BERTH_F16 ? BERTH_CUDA_KERNEL_product_across_f16
-                              : BERTH_CUDA_KERNEL_product_across_bf16;
-}
+/// Kernels for two operands of one half type.
+typedef struct halves_kernels {
+    berth_cuda_kernel tile;
+    berth_cuda_kernel few[2][2]; ///< [b's columns are side by side][more than HALVES_ROWS rows]
+} halves_kernels;
 
-/// True if threads may read b's columns four bytes at a time.
-static bool suits_across(const berth_cuda_product_args* args, berth_dtype dtype) {
-    const int64_t bytes = berth_dtype_bytes(dtype);
-    return berth_dtype_is_float(dtype) && args->b_column == 1 && args->columns % (4 / bytes) == 0 &&
-           b_is_aligned(args, args->b_step, bytes, 4);
+#define HALVES_KERNELS(name)                                                                       \
+    {                                                                                              \
+        .tile = BERTH_CUDA_KERNEL_product_halves_tile_##name,                                      \
+        .few = {{BERTH_CUDA_KERNEL_product_halves_8_##name,                                        \
+                 BERTH_CUDA_KERNEL_product_halves_32_##name},                                      \
+                {BERTH_CUDA_KERNEL_product_halves_across_8_##name,                                 \
+                 BERTH_CUDA_KERNEL_product_halves_across_32_##name}},                              \
+    }
+
+static const halves_kernels kernels_of_f16 = HALVES_KERNELS(f16);
+static const halves_kernels kernels_of_bf16 = HALVES_KERNELS(bf16);
+
+static bool is_half(berth_dtype dtype) { return dtype == BERTH_F16 || dtype == BERTH_BF16; }
+
+/// Runs a product of two operands of the half type args->dtype.
+static void run_halves(const berth_cuda_product_args* args) {
+    const halves_kernels* kernels =
+        (berth_dtype)args->dtype == BERTH_F16 ? &kernels_of_f16 : &kernels_of_bf16;
+    if (args->rows > FEW_ROWS) {
+        run_groups(kernels->tile, HALVES_TILE, HALVES_TILE, args);
+        return;
+    }
+    const bool is_across = args->b_form == BERTH_CUDA_FORM_ACROSS;
+    const bool is_more = args->rows > HALVES_ROWS;
+    run_groups(kernels->few[is_across][is_more],
+               is_more ? FEW_ROWS : HALVES_ROWS,
+               is_across || is_more ? 32 : 16,
+               args);
 }
 
 /// Runs a product of floats whose operands, sizes and strides are filled in.
@@ -127,15 +153,18 @@ static void run_product(berth_cuda_product_args* args, berth_dtype b_dtype) {
     if (args->rows == 0 || args->columns == 0 || args->batches == 0) return;
     args->a_form = form_of_a(args);
     args->b_form = form_of_b(args, b_dtype);
+    if (is_half(b_dtype) && (berth_dtype)args->dtype == b_dtype) {
+        run_halves(args);
+        return;
+    }
     const product_kernels* kernels = &kernels_of[b_dtype];
     if (args->rows <= FEW_ROWS && args->b_step == 1) {
         if (args->rows == 1)
             run_groups(kernels->one, 1, FEW_COLUMNS, args);
         else
             run_groups(kernels->few, FEW_GROUP, FEW_COLUMNS, args);
-    } else if (args->rows <= FEW_ROWS && suits_across(args, b_dtype)) {
-        const int64_t columns = 32 * (4 / berth_dtype_bytes(b_dtype));
-        run_groups(across_kernel(b_dtype), FEW_GROUP, columns, args);
+    } else if (args->rows <= FEW_ROWS && b_dtype == BERTH_F32 && args->b_column == 1) {
+        run_groups(BERTH_CUDA_KERNEL_product_across_f32, FEW_GROUP, ACROSS_COLUMNS, args);
     } else {
         run_groups(kernels->tile, TILE_ROWS, TILE_COLUMNS, args);
     }
@@ -286,8 +315,10 @@ static void launch_matmul(const berth_op_call* call) {
         return;
     }
     if (try_library(call, &args, call->inputs[0].dtype)) return;
-    if (args.columns < args.rows && args.columns <= FEW_ROWS) turn(&args);
-    run_product(&args, call->inputs[0].dtype);
+    const berth_dtype dtype = call->inputs[0].dtype;
+    // Products of halves stay: nothing says that an instruction's operands may change places.
+    if (!is_half(dtype) && args.columns < args.rows && args.columns <= FEW_ROWS) turn(&args);
+    run_product(&args, dtype);
 }
 
 static uint64_t scratch_matmul(const berth_op_call* call) {

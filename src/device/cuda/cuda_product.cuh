@@ -6,6 +6,7 @@
 // to zero in ascending order, then the bias. Behind the depth both operands count as zeros, which
 // changes no sum. So a tile of many rows, whose threads keep a segment's sum and the total in
 // registers, and kernels for few rows, whose threads share a depth by segments, give the same bits.
+// Two operands of one half type go by tensor cores, in the order that cuda_product_halves.cuh says.
 //
 // P1: an output's bits depend on its row of a, its column of b, the depth and the bias alone.
 #ifndef BERTH_DEVICE_CUDA_PRODUCT_CUH

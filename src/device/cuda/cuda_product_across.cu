@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few rows with a matrix whose columns lie side by side: each warp reads rows of b as
-// they lie, a segment of the depth, and the segments' sums meet in shared memory.
+// Products of few rows with a matrix of f32 whose columns lie side by side: each thread of a warp
+// has a column, each warp a segment of the depth, and the segments' sums meet in shared memory.
 #include "device/cuda/cuda_product.cuh"
 
 namespace {
@@ -10,9 +10,7 @@ constexpr int WARPS = (int)(THREADS / BERTH_CUDA_WARP);
 constexpr int MOST_ROWS = 8; // of a at a time
 constexpr int AHEAD = 16;    // rows of b that are asked for before they are multiplied
 
-/// What a thread has of b: columns that lie in four bytes.
-template <class B> constexpr int OWN = (int)(4 / sizeof(B));
-template <class B> constexpr int COLUMNS = (int)BERTH_CUDA_WARP* OWN<B>;
+constexpr int COLUMNS = (int)BERTH_CUDA_WARP; // of a block
 
 /// Brings the segment of each warp of the rows of a into `to` [MOST_ROWS, WARPS, PRODUCT_SEGMENT].
 DEVICE void bring_segments(const berth_cuda_product_args& args,
@@ -34,27 +32,21 @@ DEVICE void bring_segments(const berth_cuda_product_args& args,
 
 static_assert(THREADS * 4 == WARPS * PRODUCT_SEGMENT, "the threads bring whole rows of segments");
 
-/// AHEAD rows of this thread's columns of b from k on, zeros behind the depth.
-template <class B>
+/// AHEAD rows of this thread's column of b from k on, zeros behind the depth.
 DEVICE void load_rows(const berth_cuda_product_args& args,
                       int64_t b_at,
                       bool is_there,
                       int64_t k,
-                      lanes<B, OWN<B>> (&to)[AHEAD]) {
+                      float (&to)[AHEAD]) {
     UNROLL
     for (int i = 0; i < AHEAD; ++i) {
-        to[i] = {};
-        if (!is_there || k + i >= args.depth) continue;
-        const B* const from = (const B*)args.b + b_at + (k + i) * args.b_step;
-        to[i] = *(const lanes<B, OWN<B>>*)(const void*)from;
+        const bool is_here = is_there && k + i < args.depth;
+        to[i] = is_here ? ((const float*)args.b)[b_at + (k + i) * args.b_step] : 0.0f;
     }
 }
 
 /// Adds the products of AHEAD rows of b with all rows of a, whose segment begins at `a`.
-template <class B>
-DEVICE void multiply_rows(const lanes<B, OWN<B>> (&b)[AHEAD],
-                          const float* a,
-                          float (&sums)[MOST_ROWS][OWN<B>]) {
+DEVICE void multiply_rows(const float (&b)[AHEAD], const float* a, float (&sums)[MOST_ROWS]) {
     UNROLL
     for (int i = 0; i < AHEAD; i += 4) {
         UNROLL
@@ -62,17 +54,13 @@ DEVICE void multiply_rows(const lanes<B, OWN<B>> (&b)[AHEAD],
             float some[4];
             load_vector(a + m * WARPS * PRODUCT_SEGMENT + i, some);
             UNROLL
-            for (int e = 0; e < 4; ++e) {
-                UNROLL
-                for (int c = 0; c < OWN<B>; ++c)
-                    sums[m][c] = fmaf(some[e], to_f32(b[i + e].of[c]), sums[m][c]);
-            }
+            for (int e = 0; e < 4; ++e)
+                sums[m] = fmaf(some[e], b[i + e], sums[m]);
         }
     }
 }
 
 /// Up to MOST_ROWS rows from row0 on times the columns of a block.
-template <class B>
 DEVICE void across(const berth_cuda_product_args& args,
                    int64_t row0,
                    int64_t column0,
@@ -85,59 +73,47 @@ DEVICE void across(const berth_cuda_product_args& args,
     const batch_place place = place_of_batch(args, batch);
     const int64_t rows = args.rows - row0 < MOST_ROWS ? args.rows - row0 : MOST_ROWS;
     if (warp == 0 && lane < rows) row_at[lane] = place.a + row_of_a(args, row0 + lane);
-    const int64_t column = column0 + lane * OWN<B>;
-    const bool is_there = column < args.columns; // then so are all of this thread's
+    const int64_t column = column0 + lane;
+    const bool is_there = column < args.columns;
     const int64_t b_at = place.b + (is_there ? column : 0);
-    float totals[OWN<B>] = {}; // of row `warp`
+    float total = 0.0f; // of row `warp`
     for (int64_t round = 0; round < args.depth; round += WARPS * PRODUCT_SEGMENT) {
         sync_block(); // the last round's sums have been read
         bring_segments(args, row_at, rows, round, shared);
         sync_block();
-        float sums[MOST_ROWS][OWN<B>] = {};
+        float sums[MOST_ROWS] = {};
         for (int step = 0; step < PRODUCT_SEGMENT; step += AHEAD) {
             const int at = warp * PRODUCT_SEGMENT + step;
-            lanes<B, OWN<B>> of_b[AHEAD];
-            load_rows<B>(args, b_at, is_there, round + at, of_b);
-            multiply_rows<B>(of_b, shared + at, sums);
+            float of_b[AHEAD];
+            load_rows(args, b_at, is_there, round + at, of_b);
+            multiply_rows(of_b, shared + at, sums);
         }
         sync_block();
         UNROLL
-        for (int m = 0; m < MOST_ROWS; ++m) {
-            UNROLL
-            for (int c = 0; c < OWN<B>; ++c)
-                shared[(m * WARPS + warp) * COLUMNS<B> + lane * OWN<B> + c] = sums[m][c];
-        }
+        for (int m = 0; m < MOST_ROWS; ++m)
+            shared[(m * WARPS + warp) * COLUMNS + lane] = sums[m];
         sync_block();
-        for (int s = 0; s < WARPS; ++s) {
-            UNROLL
-            for (int c = 0; c < OWN<B>; ++c)
-                totals[c] += shared[(warp * WARPS + s) * COLUMNS<B> + lane * OWN<B> + c];
-        }
+        for (int s = 0; s < WARPS; ++s)
+            total += shared[(warp * WARPS + s) * COLUMNS + lane];
     }
-    if (warp < rows && is_there) {
-        UNROLL
-        for (int c = 0; c < OWN<B>; ++c)
-            store_product(args, place, row0 + warp, column + c, totals[c]);
-    }
+    if (warp < rows && is_there) store_product(args, place, row0 + warp, column, total);
     sync_block(); // before the next item's rows
 }
 
 static_assert(WARPS == MOST_ROWS, "each warp ends one row");
 
-/// Items are [batch][columns' group][rows' group]. The columns are a multiple of OWN.
-template <class B> DEVICE void product_across(const berth_cuda_product_args& args) {
+/// Items are [batch][columns' group][rows' group].
+DEVICE void product_across(const berth_cuda_product_args& args) {
     const int64_t row_groups = (args.rows + MOST_ROWS - 1) / MOST_ROWS;
-    const int64_t column_groups = (args.columns + COLUMNS<B> - 1) / COLUMNS<B>;
+    const int64_t column_groups = (args.columns + COLUMNS - 1) / COLUMNS;
     const int64_t items = args.batches * row_groups * column_groups;
     for (int64_t item = block_index(); item < items; item += block_count())
-        across<B>(args,
-                  item % row_groups * MOST_ROWS,
-                  item / row_groups % column_groups * COLUMNS<B>,
-                  item / row_groups / column_groups);
+        across(args,
+               item % row_groups * MOST_ROWS,
+               item / row_groups % column_groups * COLUMNS,
+               item / row_groups / column_groups);
 }
 
 } // namespace
 
-KERNEL_OF(256, product_across_f32, berth_cuda_product_args) { product_across<float>(args); }
-KERNEL_OF(256, product_across_f16, berth_cuda_product_args) { product_across<f16>(args); }
-KERNEL_OF(256, product_across_bf16, berth_cuda_product_args) { product_across<bf16>(args); }
+KERNEL_OF(256, product_across_f32, berth_cuda_product_args) { product_across(args); }

@@ -229,8 +229,8 @@ DEVICE void product_tiles(const berth_cuda_product_args& args) {
     }
 
 PRODUCT_TILE(f32, float, true)
-PRODUCT_TILE(f16, f16, true)
-PRODUCT_TILE(bf16, bf16, true)
+PRODUCT_TILE(f16, f16, false)
+PRODUCT_TILE(bf16, bf16, false)
 PRODUCT_TILE(q4_0, q4_0, false)
 PRODUCT_TILE(q4_1, q4_1, false)
 PRODUCT_TILE(q5_0, q5_0, false)
