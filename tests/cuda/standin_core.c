@@ -173,7 +173,7 @@ void standin_stick(cu_result result) {
 
 cu_result standin_sticky(void) { return sticky; }
 
-bool standin_is_dead(void) { return is_dead; }
+bool standin_is_dead(void) { return is_dead || sticky != CU_SUCCESS; }
 
 uint64_t standin_draw(void) {
     uint64_t mixed = (random_state += 0x9e3779b97f4a7c15u);
