@@ -14,6 +14,8 @@
 /// Elements that a block counts, selects or reads at once, and its threads.
 #define BERTH_CUDA_CHUNK 2048
 #define BERTH_CUDA_CHUNK_THREADS 256
+/// The most threads of a block that sorts a tile.
+#define BERTH_CUDA_TILE_THREADS 512
 
 /// Rows of elements to sort.
 typedef struct berth_cuda_sort_rows {

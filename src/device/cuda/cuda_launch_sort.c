@@ -9,9 +9,8 @@
 enum {
     THREADS = 256,
     MOST_BLOCKS = 1 << 20, // of kernels that loop over the grid
-    TILE_THREADS = 512,
-    GROUP = 1 << 24, // records that are sorted at once, unless a row has more
-    HEAD_BYTES = 64, // of a workspace that begins with a total
+    GROUP = 1 << 24,       // records that are sorted at once, unless a row has more
+    HEAD_BYTES = 64,       // of a workspace that begins with a total
 };
 
 static uint64_t at_most_blocks(int64_t blocks) {
@@ -88,7 +87,8 @@ static void run_tiles(const berth_cuda_sort_rows* rows, uint64_t* records) {
     while (args.tile > 64 && args.tile / 2 >= rows->length)
         args.tile /= 2;
     const int64_t tiles = berth_cuda_ceil_div(rows->length, args.tile);
-    const uint32_t threads = args.tile / 2 < TILE_THREADS ? (uint32_t)args.tile / 2 : TILE_THREADS;
+    const uint32_t threads =
+        args.tile / 2 < BERTH_CUDA_TILE_THREADS ? (uint32_t)args.tile / 2 : BERTH_CUDA_TILE_THREADS;
     berth_cuda_run(
         BERTH_CUDA_KERNEL_sort_tiles, at_most_blocks(rows->count * tiles), threads, &args);
 }

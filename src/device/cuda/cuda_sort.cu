@@ -155,7 +155,7 @@ template <class Record> DEVICE void merge_rows(const berth_cuda_merge_args& args
 
 } // namespace
 
-KERNEL(sort_tiles, berth_cuda_tiles_args) {
+KERNEL_OF(BERTH_CUDA_TILE_THREADS, sort_tiles, berth_cuda_tiles_args) {
     SHARED(uint64_t, words, BERTH_CUDA_TILE_WORDS);
     if (args.rows.is_packed != 0)
         sort_tiles_of<packed_record>(args, words);
