@@ -553,6 +553,7 @@ berth_status serve_http_create(const serve_http_options* options,
     serve_http* http = llm_alloc_zeroed(1, sizeof *http);
     if (http == NULL) return llm_fail_memory(error, "a server");
     http->options = *options;
+    http->drained_fd = -1;
     if (pthread_mutex_init(&http->lock, NULL) != 0) {
         llm_free(http);
         return llm_fail_memory(error, "a lock");
@@ -572,8 +573,9 @@ uint16_t serve_http_port(const serve_http* http) { return http->port; }
 
 void serve_http_drain(serve_http* http) {
     atomic_store(&http->is_draining, true);
-    MHD_socket fd = MHD_quiesce_daemon(http->daemon);
-    if (fd != MHD_INVALID_SOCKET) close(fd);
+    http->drained_fd = MHD_quiesce_daemon(http->daemon);
+    // The library's thread may still ask about the socket, so it is closed when that has ended.
+    if (http->drained_fd != MHD_INVALID_SOCKET) (void)shutdown(http->drained_fd, SHUT_RDWR);
 }
 
 size_t serve_http_open_count(const serve_http* http) { return atomic_load(&http->open_count); }
@@ -581,6 +583,7 @@ size_t serve_http_open_count(const serve_http* http) { return atomic_load(&http-
 void serve_http_destroy(serve_http* http) {
     if (http == NULL) return;
     if (http->daemon != NULL) MHD_stop_daemon(http->daemon);
+    if (http->drained_fd >= 0) close(http->drained_fd);
     pthread_mutex_destroy(&http->lock);
     llm_free(http);
 }

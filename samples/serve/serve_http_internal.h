@@ -22,6 +22,7 @@ typedef struct serve_connection {
 struct serve_http {
     serve_http_options options;
     struct MHD_Daemon* daemon;
+    int drained_fd; ///< the socket that was listened to, when that has ended; else -1
     uint16_t port;
     atomic_bool is_draining;
     atomic_size_t open_count;   ///< requests

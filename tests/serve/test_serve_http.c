@@ -631,6 +631,7 @@ static void draining_lets_requests_end_and_refuses_new_ones(void** state) {
     await_submitted(&kit, 0);
     serve_http_drain(kit.http);
     serve_engine_drain(kit.engine, false);
+    assert_int_equal(kit_try_to_connect(&kit), -1);
     kit_post(late, "/v1/completions", "", short_whole);
     reply = kit_read(late);
     assert_non_null(strstr(reply.head, "Connection: close"));
