@@ -85,7 +85,7 @@ static inline void kit_stop(server_kit* kit) {
     serve_keys_fini(&kit->keys);
 }
 
-/// A client's connection.
+/// A client's connection; -1 if the server takes none.
 static inline int kit_try_to_connect(const server_kit* kit) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
