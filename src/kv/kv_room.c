@@ -75,14 +75,13 @@ static berth_status make_room(berth_kv_cache* cache, uint64_t count) {
         return refuse(cache, count);
     map_spare(cache, count);
     if (blocks->ready_count >= count) return BERTH_OK;
-    if (blocks->ready_count + (uint64_t)cache->cached_count >= count) {
-        evict(cache, count);
-        return BERTH_OK;
-    }
-    // cached blocks alone do not do: only with what others have idle
-    if (berth_kv_blocks_prepare(blocks, count - cache->cached_count, NULL) != BERTH_OK)
+    // where cached blocks alone do not do: only with what others have idle
+    if (blocks->ready_count + (uint64_t)cache->cached_count < count &&
+        berth_kv_blocks_prepare(blocks, count - cache->cached_count, NULL) != BERTH_OK)
         return refuse(cache, count);
     evict(cache, count);
+    // cached blocks that the index has before held ones stay: others' idle memory in their place
+    if (berth_kv_blocks_prepare(blocks, count, NULL) != BERTH_OK) return refuse(cache, count);
     return BERTH_OK;
 }
 
