@@ -108,6 +108,8 @@ static void draw_fault(test_random* random, fault* out) {
     if (out != faults) out->lasts = false;
     if (out->lasts && strcmp(out->symbol, "cuCtxPushCurrent_v2") == 0)
         out->result = CU_ERROR_CONTEXT_IS_DESTROYED;
+    if (out->lasts && strcmp(out->symbol, "cuStreamSynchronize") == 0)
+        out->result = CU_ERROR_ILLEGAL_ADDRESS;
 }
 
 static void order_fault(const fault* ordered) {
