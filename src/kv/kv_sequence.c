@@ -52,6 +52,19 @@ bool berth_kv_needs_copy(const berth_kv_sequence* sequence) {
            berth_prefix_index_tokens(cache->index, block) > begun;
 }
 
+/// Has every sequence with the block `from` at `position` hold `to` in its place, which is equal.
+/// All of them: what follows is known behind `to`, and whoever holds that holds `to` as well.
+static void replace_block(berth_kv_cache* cache, size_t position, uint32_t from, uint32_t to) {
+    uint32_t left = cache->blocks.records[from].refs;
+    for (berth_kv_sequence* s = cache->first; s != NULL && left > 0; s = s->next) {
+        if (position >= s->blocks.count || s->blocks.items[position] != from) continue;
+        berth_kv_hold_block(cache, to);
+        (void)berth_kv_drop_block(cache, from);
+        s->blocks.items[position] = to;
+        --left;
+    }
+}
+
 /// Offers the sequence's block at `position`, with `count` tokens, to the index. False if it stays
 /// unknown to it.
 static bool publish_block(berth_kv_sequence* sequence, size_t position, uint32_t count) {
@@ -66,9 +79,7 @@ static bool publish_block(berth_kv_sequence* sequence, size_t position, uint32_t
     if (equal == *block) return true;
     if (equal == BERTH_KV_NO_BLOCK) return false;
     // another sequence has computed the same tokens meanwhile: one copy will do
-    berth_kv_hold_block(cache, equal);
-    (void)berth_kv_drop_block(cache, *block);
-    *block = equal;
+    replace_block(cache, position, *block, equal);
     return true;
 }
 
