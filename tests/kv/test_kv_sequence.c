@@ -166,6 +166,49 @@ static void a_fork_shares_all_until_one_of_both_adds(void** state) {
     kv_kit_close(&kit);
 }
 
+/// Adds `count` tokens to a sequence that the index does not know, and ends it.
+static void fill_and_empty(kv_kit* kit, int64_t count) {
+    const berth_kv_sequence_options hidden = {.struct_size = sizeof hidden, .is_private = true};
+    berth_kv_sequence* filler;
+    assert_ok(berth_kv_sequence_create(kit->cache, &hidden, &filler));
+    assert_ok(kv_kit_add(kit, filler, 1000, count));
+    berth_kv_sequence_release(filler);
+}
+
+// The parent's copy is unknown to the index when its fork finds an equal one.
+static void an_equal_block_replaces_one_in_all_that_share_it(void** state) {
+    (void)state;
+    kv_kit kit;
+    berth_kv_options options = kv_kit_options();
+    options.park_bytes = 1 << 20;
+    kv_kit_open(&kit, &options, 1);
+    berth_kv_sequence* parent = kv_kit_begin(&kit, "m");
+    assert_ok(kv_kit_add(&kit, parent, 0, 12));
+    berth_kv_room room;
+    assert_ok(berth_kv_cache_query_room(kit.cache, &room));
+    const int64_t all = 3 + room.ready_blocks + room.cached_blocks + room.mappable_blocks;
+    assert_ok(berth_kv_sequence_park(parent, BERTH_KV_PARK_HOST, NULL));
+    fill_and_empty(&kit, all * 4);
+    int64_t length;
+    assert_ok(berth_kv_sequence_resume(parent, &length));
+    assert_int_equal(length, 12);
+    berth_kv_sequence* other = kv_kit_begin(&kit, "m");
+    assert_ok(kv_kit_add(&kit, other, 0, 8));
+    berth_kv_sequence* fork;
+    assert_ok(berth_kv_sequence_fork(parent, &fork));
+    assert_ok(kv_kit_add(&kit, fork, 100, 4));
+    berth_kv_sequence_release(fork);
+    berth_kv_sequence_release(other);
+    assert_int_equal(kv_kit_stats(&kit).held_blocks, 3);
+    assert_int_equal(kv_kit_stats(&kit).cached_blocks, 1);
+    // what is said to be free can be had
+    assert_ok(berth_kv_cache_query_room(kit.cache, &room));
+    assert_int_equal(room.ready_blocks + room.cached_blocks + room.mappable_blocks, all - 3);
+    fill_and_empty(&kit, (all - 3) * 4);
+    berth_kv_sequence_release(parent);
+    kv_kit_close(&kit);
+}
+
 // K3.
 static void a_shortened_sequence_does_not_overwrite_what_is_cached(void** state) {
     (void)state;
@@ -263,6 +306,7 @@ int main(void) {
         cmocka_unit_test(private_sequences_neither_find_nor_leave_blocks),
         cmocka_unit_test(equal_blocks_that_two_sequences_compute_become_one),
         cmocka_unit_test(a_fork_shares_all_until_one_of_both_adds),
+        cmocka_unit_test(an_equal_block_replaces_one_in_all_that_share_it),
         cmocka_unit_test(a_shortened_sequence_does_not_overwrite_what_is_cached),
         cmocka_unit_test(a_sequence_released_in_a_batch_ends_with_it),
         cmocka_unit_test(sequences_outlive_their_cache_and_their_context),
